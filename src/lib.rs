@@ -7,13 +7,13 @@
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
-    Added, Attempt, Bloom, BloomBuilder, BloomStats, Builder, ClientAction, Codec, Counter,
-    CounterBuilder, Diagnosis, Digest, DrainError, Duplicate, DuplicateState, Durability,
+    Added, AnyIntent, Attempt, Bloom, BloomBuilder, BloomStats, Builder, ClientAction, Codec,
+    Counter, CounterBuilder, Diagnosis, Digest, DrainError, Duplicate, DuplicateState, Durability,
     EndpointInfo, Endpoints, Error, Event, EventKind, Failure, FirstTime, GuardedCall, Hint,
-    Idempotency, InvalidRequestId, KeyPart, Lang, Limited, Mechanism, MemoryStore, Observer,
-    OnCancel, OnLeaseLost, OnStoreError, Once, Origin, Outcome, Peek, Redeemed, Release, Renew,
-    Replay, RequestId, SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError,
-    StoreErrorKind, Token, Tokens, Translation, endpoints,
+    Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
+    MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, OneIntent, Origin, Outcome,
+    Peek, Redeemed, Release, Renew, Replay, RequestId, SeenSet, SeenSetBuilder, Setting, Settings,
+    SetupError, Store, StoreError, StoreErrorKind, Token, Tokens, Translation, endpoints,
 };
 
 #[doc = include_str!("links.md")]

@@ -1,5 +1,6 @@
 //! The names of a call: its endpoint, its fingerprint, its request id, and the keys made of them.
 
+pub(crate) mod downstream;
 pub(crate) mod endpoint;
 pub mod fingerprint;
 pub(crate) mod hex;

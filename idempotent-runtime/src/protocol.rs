@@ -48,6 +48,7 @@
 //! (`token::of_call::CallToken`).
 
 pub(crate) mod background;
+pub(crate) mod body_context;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod ending;

@@ -16,6 +16,7 @@ use crate::call::Call;
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::Release;
+use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::context::CallContext;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
@@ -114,6 +115,11 @@ impl OwnRow {
 }
 
 impl InTx {
+    /// What the body may know about the call. Sends nothing.
+    pub fn context<I>(&self) -> IdempotencyContext<I> {
+        IdempotencyContext::of_row(&self.row.call)
+    }
+
     /// Polls the body.
     pub fn poll_body<F: Future + ?Sized>(
         &mut self,

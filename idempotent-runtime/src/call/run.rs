@@ -6,6 +6,7 @@ use std::pin::pin;
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
 use crate::call::required::{HasKey, HasTtl, Incomplete};
+use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
@@ -45,6 +46,52 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         outcome
     }
 
+    /// Does the same as [`run`](Self::run), with a body that gets its [context](IdempotencyContext).
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), idempotence::Error> {
+    /// # use std::time::Duration;
+    /// # use idempotence::{Error, Idempotency, MemoryStore};
+    /// # async fn charge(_: u64, _: &str) -> Result<(), Error> { Ok(()) }
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let call = idempotency.call("orders.pay").key(&42).ttl(Duration::from_hours(24));
+    /// call.run_with(async |cx| {
+    ///     let key = cx.try_downstream_key("bank.charge")?;
+    ///     charge(500, &key).await // if this body runs again for order 42, it sends the same key
+    /// })
+    /// .await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_with<R, F>(self, body: impl FnOnce(IdempotencyContext<AnyIntent>) -> F) -> R
+    where
+        F: Future<Output = R>,
+        E: Refuse<R>,
+        S: Judge<R>,
+        D: AnswerDuplicate<R>,
+        M: ReplayMode<R>,
+    {
+        let (call, answers) = self.into_parts();
+        let mut held = match call.claim().await {
+            Ok(held) => held,
+            Err(refusal) => return answers.refused(refusal),
+        };
+        let context = held.context();
+        let outcome = {
+            // The code that makes the future of the body also runs inside the call.
+            let mut body = pin!(async move { body(context).await });
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        match outcome {
+            Ok(outcome) => {
+                answers.settle(held, &outcome).await;
+                outcome
+            }
+            Err(error) => answers.refused(error),
+        }
+    }
+
     /// Does the same as [`run`](Self::run), but the body runs to its end even if the caller drops the future: it then continues
     /// in its own task, inside the caller's scope and span.
     pub async fn run_to_end<R>(self, body: impl Future<Output = R> + Send + 'static) -> R
@@ -66,6 +113,33 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
             Err(error) => answers.refused(error),
         }
     }
+
+    /// Does the same as [`run_to_end`](Self::run_to_end), with a body that gets its [context](IdempotencyContext).
+    pub async fn run_to_end_with<R, F>(
+        self,
+        body: impl FnOnce(IdempotencyContext<AnyIntent>) -> F + Send + 'static,
+    ) -> R
+    where
+        F: Future<Output = R> + Send + 'static,
+        Answers<E, S, D, M>: Clone + Send + 'static,
+        E: Refuse<R>,
+        S: Judge<R>,
+        D: AnswerDuplicate<R>,
+        M: ReplayMode<R>,
+        R: Send + 'static,
+    {
+        let (call, answers) = self.into_parts();
+        let held = match call.claim().await {
+            Ok(held) => held,
+            Err(refusal) => return answers.refused(refusal),
+        };
+        let context = held.context();
+        let body = Box::pin(async move { body(context).await });
+        match answers.clone().finish(held, body).await {
+            Ok(outcome) => outcome,
+            Err(error) => answers.refused(error),
+        }
+    }
 }
 
 /// The methods that an incomplete call has in place of [`run`](Self::run) and its variants. No use of them compiles. They are
@@ -83,6 +157,14 @@ where
         pending()
     }
 
+    pub fn run_with<R, B>(self, _body: B) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
     pub fn run_to_end<R>(self, _body: impl Future<Output = R>) -> Pending<R>
     where
         K: HasKey,
@@ -91,7 +173,23 @@ where
         pending()
     }
 
+    pub fn run_to_end_with<R, B>(self, _body: B) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
     pub fn run_in<X, B, R>(self, _tx: &mut X, _body: B) -> Pending<R>
+    where
+        K: HasKey,
+        T: HasTtl,
+    {
+        pending()
+    }
+
+    pub fn run_in_with<X, B, R>(self, _tx: &mut X, _body: B) -> Pending<R>
     where
         K: HasKey,
         T: HasTtl,

@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
+use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::AsConnection;
 
@@ -79,6 +80,35 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         let outcome = {
             // The code that makes the future of the body also runs inside the call.
             let mut body = pin!(async { body(tx.as_connection()).await });
+            poll_fn(|context| held.poll_body(context, body.as_mut())).await
+        };
+        answers.settle_in(held, outcome, tx).await
+    }
+
+    /// Does the same as [`run_in`](Self::run_in), with a body that gets its [context](IdempotencyContext).
+    pub async fn run_in_with<X, R>(
+        self,
+        tx: &mut X,
+        body: impl AsyncFnOnce(
+            &mut <X::Database as sqlx::Database>::Connection,
+            IdempotencyContext<AnyIntent>,
+        ) -> R,
+    ) -> R
+    where
+        X: AsConnection,
+        E: Refuse<R>,
+        S: Judge<R>,
+        D: AnswerDuplicate<R>,
+        M: ReplayMode<R>,
+    {
+        let (call, answers) = self.into_parts();
+        let mut held = match call.claim_in(tx).await {
+            Ok(held) => held,
+            Err(refusal) => return answers.refused(refusal),
+        };
+        let context = held.context();
+        let outcome = {
+            let mut body = pin!(async { body(tx.as_connection(), context).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         answers.settle_in(held, outcome, tx).await

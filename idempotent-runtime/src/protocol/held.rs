@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost, Release};
+use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
 use crate::protocol::mark;
@@ -61,6 +62,11 @@ impl Held {
             is_polling: false,
             marks_panic: false,
         }
+    }
+
+    /// What the body may know about the call. Sends nothing.
+    pub fn context<I>(&self) -> IdempotencyContext<I> {
+        IdempotencyContext::of_lease(&self.lease, self.guard == Guard::Claim)
     }
 
     /// Polls the body, unless the lease is lost.

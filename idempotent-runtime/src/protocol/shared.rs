@@ -51,6 +51,11 @@ impl Shared {
         }
     }
 
+    /// The prefix of every key.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.options.prefix
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.options.store
     }

@@ -157,7 +157,7 @@ const OBSERVERS: [&str; 9] = [
 ];
 
 /// The files of keys from the bottom up: each uses only files before it.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "key/hex",
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
@@ -166,6 +166,7 @@ const KEYS: [&str; 11] = [
     "key/name",
     "key/route",
     "key/endpoint",
+    "key/downstream",
     "key/request_id",
     "key/kind",
     "key",
@@ -320,7 +321,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 30] = [
+const PROTOCOL: [&str; 31] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -349,6 +350,7 @@ const PROTOCOL: [&str; 30] = [
     "protocol/renewal",
     "protocol/refusal",
     // From the claim to the end of the body.
+    "protocol/body_context",
     "protocol/held",
     "protocol/claim",
     "protocol/redeem",
