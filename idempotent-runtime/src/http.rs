@@ -82,7 +82,7 @@ mod stored;
 
 pub use self::body::ReplayBody;
 pub use self::builder::{HasScope, LayerBuilder, NoScope};
-pub use self::context::{IdempotencyContext, IdempotencyOutcome};
+pub use self::context::IdempotencyOutcome;
 pub use self::decision::Decision;
 pub use self::key::source::KeySource;
 pub use self::key::text::KeySyntax;
@@ -92,3 +92,4 @@ pub use self::payload::Payload;
 pub use self::rejection::Rejection;
 pub use self::scope::Scope;
 pub use self::service::{IdempotencyService, ResponseFuture};
+pub use crate::protocol::body_context::IdempotencyContext;

@@ -1,84 +1,34 @@
 //! What a handler and an outer layer learn about a guarded request.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use ::http::request;
 
 use crate::call::Call;
-use crate::error::Site;
+use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::held::Held;
-use crate::protocol::shared::Shared;
 
-/// The guarded request, as an extension of the request. A request without a key has no such extension.
-///
-/// ```
-/// # use idempotent_runtime as idempotence;
-/// use idempotence::http::IdempotencyContext;
-///
-/// fn log<B>(request: &http::Request<B>) {
-///     if let Some(context) = request.extensions().get::<IdempotencyContext>() {
-///         println!("{} {}", context.endpoint(), context.key());
-///     }
-/// }
-/// ```
+/// The claim of an outer layer, as an extension of a request that an inner layer runs without a claim.
 #[derive(Clone)]
-pub struct IdempotencyContext {
-    site: Site,
-    /// The latest claim of this request, by this layer or an outer layer.
-    claim: Option<Claim>,
-}
+struct ClaimedOutside(IdempotencyContext);
 
-/// The claim of a request.
-#[derive(Clone)]
-struct Claim {
-    shared: Arc<Shared>,
-    site: Site,
-}
-
-impl IdempotencyContext {
-    /// Adds the context of a call to the request of its handler.
-    pub(super) fn add(head: &mut request::Parts, running: &Held) {
-        let site = &running.lease.call().site;
-        let claim = if running.is_claimed() {
-            Some(Claim {
-                shared: Arc::clone(running.shared()),
-                site: site.clone(),
-            })
-        } else {
-            let outer = head.extensions.get::<Self>();
-            outer.and_then(|outer| outer.claim.clone())
-        };
-        let site = site.clone();
-        head.extensions.insert(Self { site, claim });
-    }
-
-    /// Whether an outer layer has claimed the key of `call` for this request. A second claim would refuse the request.
-    pub(super) fn is_claimed_outside(head: &request::Parts, call: &Call) -> bool {
-        let outer = head.extensions.get::<Self>();
-        let claim = outer.and_then(|outer| outer.claim.as_ref());
-        claim.is_some_and(|claim| call.has_key_of(&claim.shared, &claim.site))
-    }
-
-    /// The endpoint, as the events name it: `POST /orders/{id}/pay`.
-    pub fn endpoint(&self) -> &str {
-        self.site.endpoint.as_str()
-    }
-
-    /// The digest of the key, in hexadecimal digits, as the store and the events name it. It does not show the key.
-    pub fn key(&self) -> String {
-        let digest = self.site.fingerprint.as_ref();
-        digest.map(ToString::to_string).unwrap_or_default()
+/// Adds the context of a call to the request of its handler.
+pub(super) fn add_context(head: &mut request::Parts, running: &Held) {
+    // The key of a request names one intent: the layer has no `release = true`.
+    let context: IdempotencyContext = running.context();
+    let outer = head.extensions.insert(context);
+    let outer = outer.filter(|outer| !running.is_claimed() && outer.claim().is_some());
+    if let Some(outer) = outer {
+        head.extensions.insert(ClaimedOutside(outer));
     }
 }
 
-impl fmt::Debug for IdempotencyContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IdempotencyContext")
-            .field("site", &self.site)
-            .finish_non_exhaustive()
-    }
+/// Whether an outer layer has claimed the key of `call` for this request. A second claim would refuse the request.
+pub(super) fn is_claimed_outside(head: &request::Parts, call: &Call) -> bool {
+    let next = head.extensions.get::<IdempotencyContext>();
+    let next = next.and_then(IdempotencyContext::claim);
+    let claim = next.or_else(|| head.extensions.get::<ClaimedOutside>()?.0.claim());
+    claim.is_some_and(|claim| call.has_key_of(&claim.shared, &claim.site))
 }
 
 /// How the layer answered a guarded request, as an extension of the response, for an outer layer.

@@ -20,7 +20,7 @@ use crate::http::answer::{Answer, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
 use crate::http::content_type::is_json;
-use crate::http::context::IdempotencyContext;
+use crate::http::context::{add_context, is_claimed_outside};
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
@@ -141,7 +141,7 @@ where
             Ok(running) => running,
             Err(refusal) => return Ok(plan.answer_duplicate(refusal)),
         };
-        IdempotencyContext::add(&mut head, &running);
+        add_context(&mut head, &running);
         let request = Request::from_parts(head, body);
         let finish = finish(running, Arc::clone(plan.options), inner, request);
         match finish.await {
@@ -193,7 +193,7 @@ impl<'a> Plan<'a> {
             return Ok(None);
         };
         let call = self.config.call(head, self.options, &key, self.lang)?;
-        if IdempotencyContext::is_claimed_outside(head, &call) {
+        if is_claimed_outside(head, &call) {
             return Ok(None);
         }
         Ok(Some(call))

@@ -294,3 +294,33 @@ fn a_route_that_no_request_can_have_is_refused_at_the_start() {
     let named = scoped(&idempotency()).for_route("orders", RouteOptions::require_key);
     drop(named.route("orders").build());
 }
+
+#[tokio::test]
+async fn a_handler_that_runs_again_sends_the_same_key_to_another_service() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move |request: Request| async move {
+        let context = request.extensions().get::<IdempotencyContext>();
+        let key = context.map(|context| {
+            assert!(context.is_guarded());
+            assert!(context.lease_remaining().is_some());
+            context.downstream_key("bank.charge")
+        });
+        let status = match placed.place() {
+            1 => StatusCode::SERVICE_UNAVAILABLE, // frees the key
+            _ => StatusCode::OK,
+        };
+        (status, key.unwrap_or_default())
+    };
+    let app = Router::new().route("/orders", on_post(place));
+    let service = Service::start(app.layer(layer())).await;
+    let failed = service.send(keyed("/orders", "a"), "").await;
+    assert_eq!(failed.status, StatusCode::SERVICE_UNAVAILABLE);
+    let again = service.send(keyed("/orders", "a"), "").await;
+    assert!(!again.is_replay());
+    assert_eq!(again.text(), failed.text());
+    assert_eq!(again.text().len(), 36);
+    let other = service.send(keyed("/orders", "b"), "").await;
+    assert_ne!(other.text(), again.text());
+    assert_eq!(orders.count(), 3);
+}
