@@ -26,7 +26,9 @@ pub mod fingerprint {
 ///
 /// Each has an implementation for all types that fit.
 pub mod bounds {
-    pub use idempotent_runtime::private::{Fallible, FromError, Rows, TokenText, Using};
+    pub use idempotent_runtime::private::{
+        Fallible, FromError, NamesOneIntent, Rows, TokenText, Using,
+    };
 }
 
 pub mod guide;

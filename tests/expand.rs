@@ -16,6 +16,9 @@ mod async_fn;
 #[path = "expand/async_trait.expanded.rs"]
 mod async_trait;
 #[rustfmt::skip]
+#[path = "expand/context.expanded.rs"]
+mod context;
+#[rustfmt::skip]
 #[path = "expand/expressions.expanded.rs"]
 mod expressions;
 #[rustfmt::skip]

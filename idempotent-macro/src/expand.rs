@@ -1,6 +1,6 @@
 //! The expansion: the guarded function, or the errors and the function as it is written.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Type;
 
@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::output::Future;
 use crate::rules;
 use crate::span::{hidden, mixed};
-use crate::value::OnCancel;
+use crate::value::{OnCancel, Release};
 
 pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
     let mut errors = Errors::default();
@@ -35,15 +35,32 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
 // Output: #[allow(unused, unexpected_cfgs)] async fn pay(id: u64) { #[cfg(rust_analyzer)] { _ = (&id,); } <body> }
 //
 // The function is expanded without the guard, so that its callers compile. rust-analyzer completes the names of an unfinished
-// key.
+// key. The body may use its context.
 fn unguarded(options: &Options, function: &Function) -> TokenStream {
     let keys = options.parts().map(|key| {
         let parts = key.borrowed();
         quote!(#[cfg(rust_analyzer)] { _ = (#(#parts,)*); })
     });
     let statements = function.statements();
-    let function = function.with_body(&quote!(#(#keys)* #statements));
+    let context = options.context.as_ref().map(|name| {
+        let ty = context_type(options);
+        mixed!(let #name: #ty = ::core::todo!();)
+    });
+    let function = function.with_body(&quote!(#(#keys)* #context #statements));
     quote!(#[allow(unused, unexpected_cfgs)] #function)
+}
+
+// Output: IdempotencyContext<OneIntent>
+//
+// With `release = true` an equal call may be a new intent, so its context has no downstream keys.
+fn context_type(options: &Options) -> TokenStream {
+    let private = options.private(Span::mixed_site());
+    let intent = if options.release == Some(Release::Always) {
+        mixed!(AnyIntent)
+    } else {
+        mixed!(OneIntent)
+    };
+    mixed!(#private::IdempotencyContext<#private::#intent>)
 }
 
 /// The input of every part of the expansion.
@@ -138,7 +155,7 @@ impl<'a> Expansion<'a> {
         call: &TokenStream,
         refused: &TokenStream,
     ) -> TokenStream {
-        let body = self.body();
+        let (body, context) = (self.body(), self.context());
         let Transaction { name, ty } = tx;
         let span = hidden(ty);
         let private = self.options.private(span);
@@ -155,6 +172,7 @@ impl<'a> Expansion<'a> {
                 ::core::result::Result::Err(refusal) => return #refused,
             };
             let outcome = {
+                #context
                 let body = {
                     #[allow(unused_variables)]
                     let #name = &mut *#name;
@@ -165,6 +183,15 @@ impl<'a> Expansion<'a> {
             };
             returns.settle_in(held, outcome, rows(#name)).await
         }
+    }
+
+    // Output: let cx: IdempotencyContext<OneIntent> = held.context();
+    //
+    // The name has the user's span, so the body sees it, and rustc reports it if the body does not use it.
+    fn context(&self) -> Option<TokenStream> {
+        let name = self.options.context.as_ref()?;
+        let ty = context_type(self.options);
+        Some(mixed!(let #name: #ty = held.context();))
     }
 
     /// The argument of the option `tx`.
@@ -213,10 +240,11 @@ impl<'a> Expansion<'a> {
     // The body is dropped before the claim, so that the key is never free while the body holds anything. The outcome is in
     // one variable while it is settled: two variables would make the future larger.
     fn poll(&self) -> TokenStream {
-        let body = self.body();
+        let (body, context) = (self.body(), self.context());
         let outcome = quote_spanned!(hidden(&self.function.output.ty)=> outcome);
         mixed! {
             let #outcome = match {
+                #context
                 let body = #body;
                 let mut body = ::core::pin::pin!(body);
                 ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
@@ -232,8 +260,9 @@ impl<'a> Expansion<'a> {
     // Output: let body = Box::pin(<body>);
     //         match returns.finish(held, body).await { Ok(outcome) => outcome, Err(error) => … }
     fn finish(&self) -> TokenStream {
-        let body = self.body();
+        let (body, context) = (self.body(), self.context());
         mixed! {
+            #context
             let body = ::std::boxed::Box::pin(#body);
             match returns.finish(held, body).await {
                 ::core::result::Result::Ok(outcome) => outcome,

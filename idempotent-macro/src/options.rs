@@ -40,13 +40,15 @@ pub struct Options {
     pub operation: Option<LitStr>,
     /// Where `give_back = true` is written.
     pub give_back: Option<Span>,
+    /// The name of the context in the body.
+    pub context: Option<Ident>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
     /// The names of the options that are written.
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "key",
     "ttl",
     "release",
@@ -68,6 +70,7 @@ const NAMES: [&str; 23] = [
     "token",
     "operation",
     "give_back",
+    "context",
     "using",
     "crate",
 ];
@@ -172,6 +175,7 @@ impl Options {
             "token" => self.token = Some(Key::token(value)?),
             "operation" => self.operation = Some(value::name(name, &value)?),
             "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
+            "context" => self.context = Some(value::variable(name, &value)?),
             "using" => self.using = Some(value),
             _ => self.krate = Some(value::path(value)?),
         }
@@ -269,6 +273,7 @@ fn example(name: &Ident) -> &'static str {
         "error" => "|error| error.to_string()",
         "success" => "|outcome| outcome.is_ok()",
         "tx" => "tx",
+        "context" => "cx",
         "crate" => "::idempotence",
         _ => "...",
     }

@@ -38,6 +38,7 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
     for key in options.parts() {
         key.check(function).for_each(|error| errors.push(error));
     }
+    check_context(options, function, errors);
     if let Some(tx) = &options.tx {
         check_transaction(tx, function, errors);
     }
@@ -72,6 +73,19 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
             ),
             help,
         ));
+    }
+}
+
+fn check_context(options: &Options, function: &Function, errors: &mut Errors) {
+    if let Some(context) = &options.context
+        && function.names().iter().any(|name| context == name)
+    {
+        let message = format_args!(
+            "`{context}` is already an argument of `{}`",
+            function.sig.ident
+        );
+        let help = "choose another name for the context, as in `context = cx`";
+        errors.push(error(context.span(), message, help));
     }
 }
 

@@ -212,6 +212,26 @@ pub fn argument(option: &Ident, value: &Expr) -> syn::Result<Ident> {
     Err(error(span(value), message, help))
 }
 
+/// The name that an option gives to a new variable of the body.
+pub fn variable(option: &Ident, value: &Expr) -> syn::Result<Ident> {
+    let reserved = ["self", "Self", "super", "crate"];
+    if let Expr::Path(path) = ungrouped(value)
+        && path.qself.is_none()
+        && let Some(name) = path.path.get_ident()
+        && !reserved.iter().any(|word| name == word)
+    {
+        return Ok(name.clone());
+    }
+    let message = format_args!("`{option}` must be a name, which the body then uses");
+    let help = match literal(value) {
+        Some(Lit::Str(text)) if text.parse::<Ident>().is_ok() => {
+            format!("write `{option} = {}`, without quotes", text.value())
+        }
+        _ => format!("choose a name, as in `{option} = cx`"),
+    };
+    Err(error(span(value), message, help))
+}
+
 fn word<T: Copy>(option: &Ident, value: &Expr, words: &[(&str, T)]) -> syn::Result<T> {
     if let Some(Lit::Str(text)) = literal(value)
         && let Some((_, value)) = words.iter().find(|(word, _)| *word == text.value())

@@ -20,3 +20,9 @@ pub fn boxed<'a>(
         Ok(*order_no)
     })
 }
+
+#[idempotent(key = "order_no", ttl = "7d", tx = tx, context = cx)]
+pub async fn refund(tx: &mut Transaction<'_, Sqlite>, order_no: u64) -> Result<String, Error> {
+    let _ = (&*tx, order_no);
+    Ok(cx.downstream_key("bank.refund"))
+}

@@ -40,7 +40,7 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "key",
     "ttl",
     "release",
@@ -64,6 +64,7 @@ const NAMES: [&str; 24] = [
     "token",
     "operation",
     "give_back",
+    "context",
     "kye",
 ];
 

@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 19] = [
+const ATTRIBUTE_ONLY: [&str; 20] = [
     "key",
     "release",
     "name",
@@ -31,6 +31,7 @@ const ATTRIBUTE_ONLY: [&str; 19] = [
     "token",
     "operation",
     "give_back",
+    "context",
     "using",
     "crate",
 ];
