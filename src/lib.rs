@@ -12,8 +12,8 @@ pub use idempotent_runtime::{
     EndpointInfo, Endpoints, Error, Event, EventKind, Failure, FirstTime, GuardedCall, Hint,
     Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
     MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, OneIntent, Origin, Outcome,
-    Peek, Redeemed, Release, Renew, Replay, RequestId, SeenSet, SeenSetBuilder, Setting, Settings,
-    SetupError, Store, StoreError, StoreErrorKind, Token, Tokens, Translation, endpoints,
+    Peek, Redeemed, Release, Renew, Replay, RequestId, RunEach, SeenSet, SeenSetBuilder, Setting,
+    Settings, SetupError, Store, StoreError, StoreErrorKind, Token, Tokens, Translation, endpoints,
 };
 
 #[doc = include_str!("links.md")]

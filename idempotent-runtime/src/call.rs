@@ -7,6 +7,7 @@ pub(crate) mod in_tx;
 pub(crate) mod key_parts;
 mod required;
 mod run;
+pub(crate) mod run_each;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod run_in;
 pub(crate) mod token_text;

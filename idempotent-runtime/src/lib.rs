@@ -41,6 +41,7 @@ mod world;
 pub mod private;
 
 pub use call::builder::GuardedCall;
+pub use call::run_each::RunEach;
 pub use error::advice::ClientAction;
 pub use error::lang::{Lang, Translation};
 pub use error::{Duplicate, DuplicateState, Error, Failure, Limited, SetupError};

@@ -1,5 +1,7 @@
 //! Guarded calls without the attribute: for closures, message consumers, and endpoints with names from data.
 
+mod copied;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;

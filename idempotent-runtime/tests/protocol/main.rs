@@ -31,6 +31,7 @@ mod release_table;
 mod renewal;
 mod replay;
 mod retrying;
+mod run_each;
 mod running_on;
 mod scheduler;
 mod settling;

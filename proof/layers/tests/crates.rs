@@ -173,7 +173,7 @@ const KEYS: [&str; 12] = [
 ];
 
 /// The files of calls from the bottom up: each uses only files before it.
-const CALLS: [&str; 10] = [
+const CALLS: [&str; 12] = [
     "call/finish",
     "call/key_parts",
     "call/token_text",
@@ -182,7 +182,9 @@ const CALLS: [&str; 10] = [
     "call/answers",
     "call/required",
     "call/builder",
+    "call/builder/copied",
     "call/run",
+    "call/run_each",
     "call/run_in",
 ];
 

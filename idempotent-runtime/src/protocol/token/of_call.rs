@@ -37,6 +37,15 @@ impl CallToken {
         })
     }
 
+    /// The same token for another call, which redeems it with its own owner.
+    pub(crate) fn of_another_call(&self) -> Self {
+        Self {
+            redemption: self.redemption.by_another_owner(),
+            subject: self.subject,
+            must_give_back: AtomicBool::new(false),
+        }
+    }
+
     /// The key of the call. `parts` are the parts of the option `key`; they count if the option is set.
     pub(crate) fn key(&self, parts: &mut Hasher, named: bool) -> Fingerprint {
         let bound = if named {

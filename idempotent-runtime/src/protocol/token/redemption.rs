@@ -56,16 +56,28 @@ impl Redemption {
         }
         let bound = binding(shared, &operation, Some(token), subject)?;
         let (site, key) = locate(shared, operation, bound);
+        Ok(Self::of(Arc::clone(shared), site, bound, key))
+    }
+
+    /// Another redemption of the same token: the store accepts only one of the two.
+    pub(crate) fn by_another_owner(&self) -> Self {
+        let owned = &*self.0;
+        let (site, key) = (owned.site.clone(), owned.key.clone());
+        Self::of(Arc::clone(&owned.shared), site, owned.bound, key)
+    }
+
+    /// A redemption by a new owner.
+    fn of(shared: Arc<Shared>, site: Site, bound: Fingerprint, key: String) -> Self {
         let owner = Owner::random();
-        Ok(Self(Arc::new(Owned {
-            shared: Arc::clone(shared),
+        Self(Arc::new(Owned {
+            shared,
             site,
             bound,
             key,
             used: record::used(owner),
             returned: record::returned(owner),
             doubt: Mutex::new(None),
-        })))
+        }))
     }
 
     /// Redeems the token, in 1 round trip, or 2 if it was given back before.
