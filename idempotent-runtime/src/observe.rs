@@ -11,6 +11,8 @@ mod metrics;
 mod observer;
 mod operation;
 mod panics;
+#[cfg(feature = "testkit")]
+mod recording;
 mod throttle;
 
 pub use self::event::Event;
@@ -18,3 +20,5 @@ pub use self::kind::EventKind;
 pub(crate) use self::log::span;
 pub use self::observer::Observer;
 pub(crate) use self::observer::{NO_OBSERVERS, Observers};
+#[cfg(feature = "testkit")]
+pub(crate) use self::recording::Recorded;

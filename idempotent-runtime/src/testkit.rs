@@ -1,4 +1,4 @@
-//! Tools for tests: stores that fail on purpose, stores that count operations, and the suite that every
+//! Tools for tests: storms of equal calls, stores that fail on purpose, stores that count operations, and the suite that every
 //! [`Store`](crate::Store) must pass. The crate `idempotence-test-servers` starts private Redis, PostgreSQL and MariaDB
 //! servers.
 //!
@@ -9,10 +9,14 @@ pub mod conformance;
 mod counting;
 mod faulty;
 mod op;
+mod report;
+mod storm;
 
 pub use self::counting::{CountingStore, Counts};
 pub use self::faulty::{Fault, FaultyStore};
 pub use self::op::Op;
+pub use self::report::StormReport;
+pub use self::storm::{assert_ran_once, storm};
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use crate::batch::count::{BatchCounts, batch_counts};

@@ -1,6 +1,8 @@
 //! The observers of a handle, and the emission of events to the log, the metrics and the observers.
 
 use std::fmt;
+#[cfg(feature = "testkit")]
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tokio::time::Instant;
@@ -10,6 +12,8 @@ use super::log;
 #[cfg(feature = "metrics")]
 use super::metrics;
 use super::panics::catch_panics;
+#[cfg(feature = "testkit")]
+use super::recording::{Recording, Recordings};
 use super::throttle::ThrottledLog;
 
 /// Gets the events of the calls and operations of a handle: [`Builder::observer`](crate::Builder::observer).
@@ -89,6 +93,8 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Observer for F {
 pub(crate) struct Observers {
     list: Vec<Listening>,
     log: ThrottledLog,
+    #[cfg(feature = "testkit")]
+    recordings: Recordings,
 }
 
 type Listening = Box<Listener<dyn Observer>>;
@@ -97,6 +103,8 @@ type Listening = Box<Listener<dyn Observer>>;
 pub(crate) static NO_OBSERVERS: Observers = Observers {
     list: Vec::new(),
     log: ThrottledLog::without_counts(),
+    #[cfg(feature = "testkit")]
+    recordings: Recordings::new(),
 };
 
 struct Listener<O: ?Sized> {
@@ -109,6 +117,8 @@ impl Observers {
         Self {
             list: Vec::new(),
             log: ThrottledLog::new(),
+            #[cfg(feature = "testkit")]
+            recordings: Recordings::new(),
         }
     }
 
@@ -117,6 +127,12 @@ impl Observers {
             panicked: AtomicBool::new(false),
             observer,
         }));
+    }
+
+    /// Records the events of calls until the recording is dropped.
+    #[cfg(feature = "testkit")]
+    pub(crate) fn record(&self) -> Arc<Recording> {
+        self.recordings.start()
     }
 
     /// Sends an event to tracing, the metrics and the observers. The caller must not hold a lock: observers run here and may
@@ -128,6 +144,8 @@ impl Observers {
         if metrics::is_recording() {
             metrics::record(event);
         }
+        #[cfg(feature = "testkit")]
+        self.recordings.note(event);
         if !self.list.is_empty() {
             self.notify_observers(event);
         }

@@ -23,5 +23,6 @@ mod refusals;
 mod replays;
 mod routes;
 mod scopes;
+mod storms;
 mod streams;
 mod warp_service;

@@ -3,5 +3,6 @@
 //! Tests of the testkit: the conformance suite finds broken stores, and faults do what their names say.
 
 mod broken;
+mod storm;
 mod suite;
 mod wrappers;

@@ -144,13 +144,14 @@ const SQL: [&str; 42] = [
 ];
 
 /// The files of the observers from the bottom up: each uses only files before it.
-const OBSERVERS: [&str; 9] = [
+const OBSERVERS: [&str; 10] = [
     "observe/kind",
     "observe/event",
     "observe/panics",
     "observe/log",
     "observe/throttle",
     "observe/metrics",
+    "observe/recording",
     "observe/observer",
     "observe/operation",
     "observe",
@@ -254,7 +255,7 @@ const BATCH: [&str; 6] = [
 ];
 
 /// The files of the tools for tests from the bottom up: each uses only files before it.
-const TESTKIT: [&str; 16] = [
+const TESTKIT: [&str; 18] = [
     "testkit/op",
     "testkit/counting",
     "testkit/faulty",
@@ -270,6 +271,8 @@ const TESTKIT: [&str; 16] = [
     "testkit/conformance/sets",
     "testkit/conformance/tokens",
     "testkit/conformance",
+    "testkit/report",
+    "testkit/storm",
     "testkit",
 ];
 
