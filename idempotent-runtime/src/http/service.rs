@@ -3,14 +3,13 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use ::http::{Request, Response, header, request};
 use bytes::Bytes;
 use http_body::Body;
-use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::call::Call;
@@ -22,6 +21,7 @@ use crate::http::config::Config;
 use crate::http::content_type::is_json;
 use crate::http::context::{add_context, is_claimed_outside};
 use crate::http::decision::Decision;
+use crate::http::future::{ResponseFuture, Step};
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
 use crate::http::options::RouteOptions;
@@ -300,54 +300,4 @@ where
         }
         Ok(outcome)
     })
-}
-
-pin_project! {
-    /// The future of [`IdempotencyService`].
-    pub struct ResponseFuture<F, B, E>
-    where
-        B: Body,
-    {
-        #[pin]
-        step: Step<F, B, E>,
-    }
-}
-
-/// The response to a guarded request.
-type Guarded<B, E> = Pin<Box<dyn Future<Output = Result<Response<ReplayBody<B>>, E>> + Send>>;
-
-pin_project! {
-    #[project = StepProjection]
-    enum Step<F, B, E>
-    where
-        B: Body,
-    {
-        /// The request is not guarded.
-        Passed { #[pin] future: F },
-        Guarded { future: Guarded<B, E> },
-    }
-}
-
-impl<F, B, E> Future for ResponseFuture<F, B, E>
-where
-    F: Future<Output = Result<Response<B>, E>>,
-    B: Body,
-{
-    type Output = Result<Response<ReplayBody<B>>, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().step.project() {
-            StepProjection::Passed { future } => {
-                let polled = future.poll(cx);
-                polled.map_ok(|response| response.map(ReplayBody::inner))
-            }
-            StepProjection::Guarded { future } => future.as_mut().poll(cx),
-        }
-    }
-}
-
-impl<F, B: Body, E> fmt::Debug for ResponseFuture<F, B, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ResponseFuture").finish_non_exhaustive()
-    }
 }

@@ -416,7 +416,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 29] = [
+const HTTP: [&str; 30] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -446,6 +446,7 @@ const HTTP: [&str; 29] = [
     "http/scope",
     "http/rejection",
     "http/config",
+    "http/future",
     "http/service",
     "http/layer",
     "http/builder",

@@ -1,0 +1,62 @@
+//! The future of the service.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use ::http::Response;
+use http_body::Body;
+use pin_project_lite::pin_project;
+
+use crate::http::body::ReplayBody;
+
+pin_project! {
+    /// The future of [`IdempotencyService`](crate::http::IdempotencyService).
+    pub struct ResponseFuture<F, B, E>
+    where
+        B: Body,
+    {
+        #[pin]
+        pub(super) step: Step<F, B, E>,
+    }
+}
+
+/// The response to a guarded request.
+type Guarded<B, E> = Pin<Box<dyn Future<Output = Result<Response<ReplayBody<B>>, E>> + Send>>;
+
+pin_project! {
+    #[project = StepProjection]
+    pub(super) enum Step<F, B, E>
+    where
+        B: Body,
+    {
+        /// The request is not guarded.
+        Passed { #[pin] future: F },
+        Guarded { future: Guarded<B, E> },
+    }
+}
+
+impl<F, B, E> Future for ResponseFuture<F, B, E>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    B: Body,
+{
+    type Output = Result<Response<ReplayBody<B>>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().step.project() {
+            StepProjection::Passed { future } => {
+                let polled = future.poll(cx);
+                polled.map_ok(|response| response.map(ReplayBody::inner))
+            }
+            StepProjection::Guarded { future } => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<F, B: Body, E> fmt::Debug for ResponseFuture<F, B, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseFuture").finish_non_exhaustive()
+    }
+}
