@@ -141,7 +141,7 @@ impl IdFault<'_> {
     /// The value that the client must send.
     const fn expected(&self, lang: Lang) -> &'static str {
         let (en, zh_hans) = match self.id {
-            Id::IdempotencyKey(KeySyntax::Lenient) | Id::RequestId => (
+            Id::IdempotencyKey(KeySyntax::Lenient | KeySyntax::Opaque) | Id::RequestId => (
                 "1 to 255 printable ASCII characters",
                 "1 至 255 个可打印的 ASCII 字符",
             ),

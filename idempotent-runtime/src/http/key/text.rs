@@ -6,13 +6,13 @@ use super::parameters::are_parameters;
 
 /// Which header values are a key.
 ///
-/// | value of the header | `Lenient` | `Strict` | `Uuid` |
-/// | --- | --- | --- | --- |
-/// | `"8e03978e-40d5-43e8-bc93-6894a57f9324"` | a key | a key | a key |
-/// | the same without quotes | the same key | refused | the same key |
-/// | `"a b"`, `"a,b"`, `"a\"b\\c"` | a key | a key | refused |
-/// | `"abc";v=1` | the key `abc` | the key `abc` | refused: `abc` is not a UUID |
-/// | `a b` or `a,b` without quotes | refused | refused | refused |
+/// | value of the header | `Lenient` | `Strict` | `Uuid` | `Opaque` |
+/// | --- | --- | --- | --- | --- |
+/// | `"8e03978e-40d5-43e8-bc93-6894a57f9324"` | a key | a key | a key | a key |
+/// | the same without quotes | the same key | refused | the same key | another key |
+/// | `"a b"`, `"a,b"`, `"a\"b\\c"` | a key | a key | refused | a key |
+/// | `"abc";v=1` | the key `abc` | the key `abc` | refused: `abc` is not a UUID | a key |
+/// | `a b` or `a,b` without quotes | refused | refused | refused | a key |
 ///
 /// A key has 1 to 255 characters after its quotes are removed. Text in quotes is a String of RFC 9651 (section 3.3.3), as the
 /// IETF draft `idempotency-key-header-07` asks. Parameters after the closing quote are checked and ignored, because the draft
@@ -28,6 +28,8 @@ pub enum KeySyntax {
     Strict,
     /// Only a UUID (RFC 9562) with four hyphens, in quotes or without. Upper and lower case are the same key.
     Uuid,
+    /// The whole value: quotes, commas and spaces are parts of the key. For clients that know nothing of RFC 9651.
+    Opaque,
 }
 
 /// What is wrong with the value of a header.
@@ -65,6 +67,9 @@ pub(crate) const LONGEST: usize = 255;
 /// The key in this header value.
 pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
     let value = value.trim_ascii();
+    if syntax == KeySyntax::Opaque {
+        return checked(value).map(Cow::Borrowed);
+    }
     match value.strip_prefix(b"\"") {
         Some(rest) => match quoted(rest)? {
             Cow::Borrowed(text) => checked_as(text, syntax),
@@ -82,7 +87,9 @@ pub(crate) fn read_text(text: &str, syntax: KeySyntax) -> Result<Cow<'_, str>, M
 fn checked_as(text: &[u8], syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
     match syntax {
         KeySyntax::Uuid => uuid(text),
-        KeySyntax::Lenient | KeySyntax::Strict => checked(text).map(Cow::Borrowed),
+        KeySyntax::Lenient | KeySyntax::Strict | KeySyntax::Opaque => {
+            checked(text).map(Cow::Borrowed)
+        }
     }
 }
 
@@ -242,6 +249,14 @@ mod tests {
         let found = texts(br#""a\"b\\c""#);
         let text = r#"a"b\c"#;
         assert_eq!(found, [key(text), key(text), Err(Mistake::NotUuid)]);
+    }
+
+    #[test]
+    fn an_opaque_key_is_the_whole_value() {
+        for text in ["\"abc\"", "\"abc\";v=1", "a, b", "a\"", UUID] {
+            assert_eq!(read(text.as_bytes(), KeySyntax::Opaque), key(text));
+        }
+        assert_eq!(read(b" ", KeySyntax::Opaque), Err(Mistake::Empty));
     }
 
     #[test]
