@@ -45,6 +45,8 @@
 //! A replay has the header `Idempotency-Replayed: true`. It has no headers that are for the first connection, client or moment,
 //! such as `Connection`, `Set-Cookie`, `Date`, `Retry-After`, `Access-Control-*`, `RateLimit*` and `X-Request-Id`.
 //!
+//! [`Profile`] has other conventions: Stripe, the Agentic Commerce Protocol, and OASIS Repeatable Requests.
+//!
 //! # Where the layer belongs
 //!
 //! Outermost first: traces, request ids, panics, timeouts, CORS, compression, authentication, rate limits, this layer, the
@@ -75,6 +77,7 @@ mod layer;
 mod options;
 pub(crate) mod payload;
 pub(crate) mod problem;
+pub(crate) mod profile;
 mod rejection;
 pub(crate) mod route;
 mod scope;
@@ -91,6 +94,7 @@ pub use self::key::text::KeySyntax;
 pub use self::layer::IdempotencyLayer;
 pub use self::options::RouteOptions;
 pub use self::payload::Payload;
+pub use self::profile::Profile;
 pub use self::rejection::Rejection;
 pub use self::scope::Scope;
 pub use self::service::IdempotencyService;

@@ -11,6 +11,7 @@ use crate::http::body::{self, ReplayBody};
 use crate::http::context::IdempotencyOutcome;
 use crate::http::decision::Decision;
 use crate::http::options::RouteOptions;
+use crate::http::profile::table::Table;
 use crate::http::stored;
 use crate::protocol::ending::SettleOutcome;
 use crate::record::form::Form;
@@ -35,10 +36,11 @@ impl<B: Body<Data = Bytes>> Answer<B> {
     pub(super) async fn of(
         response: Response<B>,
         options: &RouteOptions,
+        table: &'static Table,
         results: ResultOptions,
     ) -> Self {
         let (head, body) = response.into_parts();
-        let decision = Decision::about(&head, options.store_if.as_ref());
+        let decision = Decision::about(&head, options.store_if.as_ref(), table);
         let is_stored = decision == Decision::Store;
         let is_stream = options.streams(&head.headers);
         let body = if is_stored && !is_stream {
@@ -97,10 +99,10 @@ impl<B: Body> Answer<B> {
     }
 
     /// The response. A replay has the header `marker`.
-    pub(super) fn into_response(self, marker: &HeaderName) -> Response<ReplayBody<B>> {
+    pub(super) fn into_response(self, marker: Option<&HeaderName>) -> Response<ReplayBody<B>> {
         let mut response = self.response;
         response.extensions_mut().insert(self.outcome);
-        if let IdempotencyOutcome::Replayed { .. } = self.outcome {
+        if let (IdempotencyOutcome::Replayed { .. }, Some(marker)) = (self.outcome, marker) {
             let headers = response.headers_mut();
             headers.insert(marker, HeaderValue::from_static("true"));
         }

@@ -18,6 +18,7 @@ use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
 use crate::http::layer::IdempotencyLayer;
 use crate::http::options::RouteOptions;
+use crate::http::profile::Profile;
 use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
@@ -27,7 +28,20 @@ use crate::settings::routes::ConfiguredRoutes;
 /// Builds an [`IdempotencyLayer`].
 ///
 /// The type parameter records whether the layer has a scope: [`build`](Self::build) needs one.
-pub struct LayerBuilder<S = NoScope>(Config<S>);
+pub struct LayerBuilder<S = NoScope> {
+    config: Config<S>,
+    profile: Profile,
+    chosen: Chosen,
+}
+
+/// The options that replace what the profile says.
+#[derive(Debug, Default)]
+struct Chosen {
+    methods: Option<Vec<Method>>,
+    key: Option<KeySource>,
+    syntax: Option<KeySyntax>,
+    marker: Option<HeaderName>,
+}
 
 /// The layer has no scope yet.
 #[derive(Debug, Clone, Copy)]
@@ -72,13 +86,15 @@ impl IdempotencyLayer {
     ///     .build();
     /// ```
     pub fn builder(idempotency: &Idempotency) -> LayerBuilder {
-        LayerBuilder(Config {
+        let profile = Profile::default();
+        let config = Config {
             idempotency: idempotency.clone(),
             scope: NoScope,
-            methods: vec![Method::POST, Method::PATCH],
+            table: profile.table(),
+            methods: Vec::new(),
             key: KeySource::default(),
             syntax: KeySyntax::default(),
-            marker: HeaderName::from_static("idempotency-replayed"),
+            marker: None,
             docs: None,
             challenge: None,
             on_reject: None,
@@ -86,7 +102,12 @@ impl IdempotencyLayer {
             routes: HashMap::new(),
             seen_routes: Arc::default(),
             route: None,
-        })
+        };
+        LayerBuilder {
+            config,
+            profile,
+            chosen: Chosen::default(),
+        }
     }
 }
 
@@ -139,7 +160,8 @@ impl<S> LayerBuilder<S> {
     where
         S: HasScope,
     {
-        let mut config = self.0;
+        let mut config = self.config;
+        config.complete(self.profile, self.chosen);
         for name in config.routes.keys() {
             let is_route = name.starts_with('/') || config.is_named(name);
             assert!(
@@ -155,37 +177,48 @@ impl<S> LayerBuilder<S> {
     }
 
     fn scoped(self, scope: Scope) -> LayerBuilder<Scope> {
-        LayerBuilder(self.0.with_scope(scope).0)
+        LayerBuilder {
+            config: self.config.with_scope(scope).0,
+            profile: self.profile,
+            chosen: self.chosen,
+        }
     }
 
-    /// Sets the methods of guarded requests. Default: POST and PATCH. The header of a request with another method is ignored.
+    /// Sets the convention of the API. Default: [`Profile::Ietf`]. The other options replace single rows of its table, in any order.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
+    /// Sets the methods of guarded requests. Default: POST and PATCH, or what the profile says. The header of a request with another method is ignored.
     ///
     /// GET, HEAD, OPTIONS and TRACE are never guarded, because they change nothing (RFC 9110, section 9.2.1).
     #[must_use]
     pub fn methods(mut self, methods: impl IntoIterator<Item = Method>) -> Self {
         let unsafe_methods = methods.into_iter().filter(|method| !method.is_safe());
-        self.0.methods = unsafe_methods.collect();
+        self.chosen.methods = Some(unsafe_methods.collect());
         self
     }
 
-    /// Sets where the key is. Default: the header `Idempotency-Key`.
+    /// Sets where the key is. Default: the header `Idempotency-Key`, or what the profile says.
     #[must_use]
     pub fn key_from(mut self, source: KeySource) -> Self {
-        self.0.key = source;
+        self.chosen.key = Some(source);
         self
     }
 
-    /// Sets which values of the header are keys. Default: [`KeySyntax::Lenient`].
+    /// Sets which values of the header are keys. Default: [`KeySyntax::Lenient`], or what the profile says.
     #[must_use]
     pub fn key_syntax(mut self, syntax: KeySyntax) -> Self {
-        self.0.syntax = syntax;
+        self.chosen.syntax = Some(syntax);
         self
     }
 
-    /// Sets the header that marks a replayed response. Default: `Idempotency-Replayed`. Its value is `true`.
+    /// Sets the header that marks a replayed response. Default: `Idempotency-Replayed`, or what the profile says. Its value is `true`.
     #[must_use]
     pub fn replay_header(mut self, name: HeaderName) -> Self {
-        self.0.marker = name;
+        self.chosen.marker = Some(name);
         self
     }
 
@@ -202,7 +235,7 @@ impl<S> LayerBuilder<S> {
             is_valid,
             "the URL of the docs has only visible ASCII characters, without `<` and `>`"
         );
-        self.0.docs = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\"")).ok();
+        self.config.docs = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\"")).ok();
         self
     }
 
@@ -211,7 +244,7 @@ impl<S> LayerBuilder<S> {
     /// refused with 400. If the scope is another header than `Authorization`, it is always 400.
     #[must_use]
     pub fn challenge(mut self, challenge: HeaderValue) -> Self {
-        self.0.challenge = Some(challenge);
+        self.config.challenge = Some(challenge);
         self
     }
 
@@ -235,7 +268,7 @@ impl<S> LayerBuilder<S> {
         mut self,
         answer: impl Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.0.on_reject = Some(Box::new(answer));
+        self.config.on_reject = Some(Box::new(answer));
         self
     }
 
@@ -252,7 +285,7 @@ impl<S> LayerBuilder<S> {
     #[must_use]
     pub fn route(mut self, route: impl Into<Cow<'static, str>>) -> Self {
         match Named::new(route) {
-            Ok(named) => self.0.route = Some(named),
+            Ok(named) => self.config.route = Some(named),
             Err(name) => panic!("{name}"),
         }
         self
@@ -281,13 +314,27 @@ impl<S> LayerBuilder<S> {
         if let Err(name) = Named::new(route.clone()) {
             panic!("{name}");
         }
-        let options = options(RouteOptions::clone(&self.0.options));
-        self.0.routes.insert(route, Arc::new(options));
+        let options = options(RouteOptions::clone(&self.config.options));
+        self.config.routes.insert(route, Arc::new(options));
         self
     }
 }
 
 impl<S> Config<S> {
+    /// Sets what was not chosen.
+    fn complete(&mut self, profile: Profile, chosen: Chosen) {
+        let table = profile.table();
+        self.table = table;
+        self.methods = chosen.methods.unwrap_or_else(|| table.methods.to_vec());
+        let key = || KeySource::header(table.key.clone());
+        self.key = chosen.key.unwrap_or_else(key);
+        self.syntax = chosen.syntax.unwrap_or(table.syntax);
+        self.marker = chosen.marker.or_else(|| table.marker.clone());
+        for options in std::iter::once(&mut self.options).chain(self.routes.values_mut()) {
+            Arc::make_mut(options).complete(table);
+        }
+    }
+
     /// Whether this is the name of the option `route`.
     fn is_named(&self, name: &str) -> bool {
         let endpoint = match &self.route {
@@ -301,6 +348,7 @@ impl<S> Config<S> {
         let config = Config {
             idempotency: self.idempotency,
             scope,
+            table: self.table,
             methods: self.methods,
             key: self.key,
             syntax: self.syntax,
@@ -320,8 +368,9 @@ impl<S> Config<S> {
 impl<S> fmt::Debug for LayerBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LayerBuilder")
-            .field("methods", &self.0.methods)
-            .field("options", &self.0.options)
+            .field("profile", &self.profile)
+            .field("chosen", &self.chosen)
+            .field("options", &self.config.options)
             .finish_non_exhaustive()
     }
 }

@@ -15,9 +15,12 @@ use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
 use crate::http::content_type;
+use crate::http::incoming;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
 use crate::http::options::RouteOptions;
+use crate::http::profile::stamp::Stamp;
+use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
 use crate::http::route::{self, Named, NoRoute};
 use crate::http::scope::Scope;
@@ -29,11 +32,13 @@ use crate::settings::routes::ConfiguredRoutes;
 pub(super) struct Config<S = Scope> {
     pub(super) idempotency: Idempotency,
     pub(super) scope: S,
+    /// The convention.
+    pub(super) table: &'static Table,
     pub(super) methods: Vec<Method>,
     pub(super) key: KeySource,
     pub(super) syntax: KeySyntax,
     /// The header of a replay.
-    pub(super) marker: HeaderName,
+    pub(super) marker: Option<HeaderName>,
     /// The header `Link` of a refusal.
     pub(super) docs: Option<HeaderValue>,
     /// The header `WWW-Authenticate` of a refusal with 401.
@@ -52,16 +57,57 @@ pub(super) struct Config<S = Scope> {
 pub(super) type OnReject =
     Box<dyn Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
 
+/// What the layer does with a request, by its head.
+pub(super) enum Guarding {
+    /// It passes unread.
+    No,
+    /// It may be guarded.
+    Maybe,
+    /// It has a key, but nothing guards it, and the convention refuses such requests.
+    Unsupported,
+}
+
 impl Config {
-    /// Whether the layer may guard this request. If not, the request passes unread.
-    pub(super) fn may_guard(&self, head: &request::Parts) -> bool {
+    pub(super) fn guarding(&self, head: &request::Parts) -> Guarding {
+        if self.may_guard(head) {
+            return Guarding::Maybe;
+        }
+        let is_unsupported = self.table.refuses_unguarded
+            && !head.method.is_safe()
+            // Only the body would tell whether there is a key.
+            && !self.key.is_in_body()
+            && self.key.may_be_in(&head.headers)
+            && !content_type::is_grpc(head.headers.get(header::CONTENT_TYPE));
+        if is_unsupported {
+            Guarding::Unsupported
+        } else {
+            Guarding::No
+        }
+    }
+
+    /// Whether the layer may guard this request.
+    fn may_guard(&self, head: &request::Parts) -> bool {
         // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
         // not get past a required key by a type of content.
         let content_type = || head.headers.get(header::CONTENT_TYPE);
         let may_have_key =
             || self.key.may_be_in(&head.headers) && !content_type::is_grpc(content_type());
-        let needs_key = || self.options_for(head).requires_key;
+        let needs_key = || self.options_for(head).requires_key();
         self.methods.contains(&head.method) && (may_have_key() || needs_key())
+    }
+
+    /// What the convention adds to the response to this request.
+    pub(super) fn stamp(&self, head: &request::Parts) -> Stamp {
+        let table = self.table;
+        let key = || {
+            let name = self.key.header_name()?;
+            let key = head.headers.get(name)?;
+            Some((name.clone(), key.clone()))
+        };
+        Stamp {
+            key: table.echoes_key.then(key).flatten(),
+            result: table.result.clone(),
+        }
     }
 
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {
@@ -98,8 +144,20 @@ impl Config {
         let added = self.scope.add(head, &mut call);
         added
             .map_err(|missing| Rejection::without_scope(missing, self.challenge.as_ref(), lang))?;
+        if self.table.path_in_key {
+            call.part(incoming::original_uri(head).path());
+        }
+        if let Some(client) = self.client(head) {
+            call.part(client);
+        }
         call.part(key);
         Ok(call)
+    }
+
+    /// The id of the client, if the convention has ids of clients.
+    fn client<'a>(&self, head: &'a request::Parts) -> Option<&'a [u8]> {
+        let name = self.table.client.as_ref()?;
+        head.headers.get(name).map(HeaderValue::as_bytes)
     }
 
     fn endpoint(&self, head: &request::Parts, lang: Lang) -> Result<Endpoint, Rejection> {
@@ -128,7 +186,7 @@ impl Config {
     ) -> Result<Option<Cow<'a, str>>, Rejection> {
         let (headers, syntax) = (&head.headers, self.syntax);
         match self.key.read(headers, body, syntax) {
-            Ok(None) if options.requires_key => {
+            Ok(None) if options.requires_key() => {
                 Err(self.key.missing(headers, body, syntax, lang).into())
             }
             Ok(key) => Ok(key),
@@ -137,8 +195,9 @@ impl Config {
     }
 
     /// The response to a request whose handler does not run.
-    pub(super) fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
-        let mut response = rejection.response(self.docs.as_ref());
+    pub(super) fn refuse<B: Body>(&self, mut rejection: Rejection) -> Response<ReplayBody<B>> {
+        rejection.name_by(self.table);
+        let mut response = rejection.response(self.table, self.docs.as_ref());
         if let Some(on_reject) = &self.on_reject {
             response = on_reject(&rejection, response);
         }

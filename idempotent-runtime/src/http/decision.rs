@@ -5,10 +5,11 @@ use std::sync::Arc;
 use ::http::{StatusCode, response};
 
 use crate::error::Error;
+use crate::http::profile::table::Table;
 
 /// What the layer does with the key of a request after its handler has returned a response.
 ///
-/// By default the status decides: the layer stores 2xx, 3xx, 402, 404, 409 and 410, holds the key after a 408 or a 504, and
+/// By default the status decides. With [`Profile::Ietf`](crate::http::Profile::Ietf) the layer stores 2xx, 3xx, 402, 404, 409 and 410, holds the key after a 408 or a 504, and
 /// frees the key after every other status. A timeout inside of the layer answers with 408 or 504 after it has stopped the handler,
 /// and a 504 also means that another service did not answer: in each case the work may be done or not. The layer cannot
 /// distinguish a 503 of a timeout from other 503s, so it frees the key.
@@ -43,25 +44,16 @@ pub enum Decision {
 
 impl Decision {
     /// The decision by the status alone.
-    pub(super) fn by_status(status: StatusCode) -> Self {
-        let is_stored = status.is_success()
-            || status.is_redirection()
-            || matches!(
-                status,
-                StatusCode::PAYMENT_REQUIRED
-                    | StatusCode::NOT_FOUND
-                    | StatusCode::CONFLICT
-                    | StatusCode::GONE
-            );
+    fn by_status(status: StatusCode, table: &Table) -> Self {
         match status {
-            _ if is_stored => Self::Store,
-            _ if is_timeout(status) => Self::Hold,
+            _ if table.stores(status) => Self::Store,
+            _ if table.holds(status) => Self::Hold,
             _ => Self::Release,
         }
     }
 
     /// The decision of the handler, else of `store_if`, else by the status.
-    pub(super) fn about(head: &response::Parts, store_if: Option<&StoreIf>) -> Self {
+    pub(super) fn about(head: &response::Parts, store_if: Option<&StoreIf>, table: &Table) -> Self {
         if let Some(decision) = head.extensions.get::<Self>() {
             return *decision;
         }
@@ -70,9 +62,9 @@ impl Decision {
         }
         match store_if {
             Some(store_if) if store_if(head) => Self::Store,
-            Some(_) if is_timeout(head.status) => Self::Hold,
+            Some(_) if table.holds(head.status) => Self::Hold,
             Some(_) => Self::Release,
-            None => Self::by_status(head.status),
+            None => Self::by_status(head.status, table),
         }
     }
 }
@@ -89,31 +81,48 @@ impl Decision {
     }
 }
 
-/// Whether a timeout inside of the layer may have stopped the handler in the middle, or another service did not answer.
-fn is_timeout(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::REQUEST_TIMEOUT | StatusCode::GATEWAY_TIMEOUT
-    )
-}
-
 /// The option `store_if`.
 pub(super) type StoreIf = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::profile::Profile;
+
+    /// Asserts what a profile does after each status.
+    fn assert_decisions(profile: Profile, expected: impl Fn(u16) -> Decision) {
+        for status in (100..600).filter_map(|status| StatusCode::from_u16(status).ok()) {
+            let decision = Decision::by_status(status, profile.table());
+            assert_eq!(decision, expected(status.as_u16()), "{profile:?} {status}");
+        }
+    }
 
     #[test]
     fn a_final_answer_is_stored_and_only_a_timeout_holds_the_key() {
-        for status in (100..600).filter_map(|status| StatusCode::from_u16(status).ok()) {
-            let is_stored = matches!(status.as_u16(), 200..400 | 402 | 404 | 409 | 410);
-            let decision = match status.as_u16() {
-                _ if is_stored => Decision::Store,
-                408 | 504 => Decision::Hold,
+        assert_decisions(Profile::Ietf, |status| match status {
+            200..400 | 402 | 404 | 409 | 410 => Decision::Store,
+            408 | 504 => Decision::Hold,
+            _ => Decision::Release,
+        });
+    }
+
+    #[test]
+    fn stripe_also_stores_failures_of_the_server() {
+        assert_decisions(Profile::Stripe, |status| match status {
+            200..400 | 402 | 404 | 409 | 410 | 424 | 500.. => Decision::Store,
+            408 => Decision::Hold,
+            _ => Decision::Release,
+        });
+    }
+
+    #[test]
+    fn acp_and_repeatable_requests_store_no_failure_of_the_server() {
+        for profile in [Profile::Acp, Profile::Repeatability] {
+            assert_decisions(profile, |status| match status {
+                408 => Decision::Hold,
+                200..500 => Decision::Store,
                 _ => Decision::Release,
-            };
-            assert_eq!(Decision::by_status(status), decision, "{status}");
+            });
         }
     }
 }

@@ -10,6 +10,8 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use crate::http::body::ReplayBody;
+use crate::http::context::IdempotencyOutcome;
+use crate::http::profile::stamp::Stamp;
 
 pin_project! {
     /// The future of [`IdempotencyService`](crate::http::IdempotencyService).
@@ -33,7 +35,7 @@ pin_project! {
     {
         /// The request is not guarded.
         Passed { #[pin] future: F },
-        Guarded { future: Guarded<B, E> },
+        Guarded { stamp: Stamp, future: Guarded<B, E> },
     }
 }
 
@@ -50,7 +52,16 @@ where
                 let polled = future.poll(cx);
                 polled.map_ok(|response| response.map(ReplayBody::inner))
             }
-            StepProjection::Guarded { future } => future.as_mut().poll(cx),
+            StepProjection::Guarded { stamp, future } => {
+                let polled = future.as_mut().poll(cx);
+                polled.map_ok(|mut response| {
+                    let outcome = response.extensions().get::<IdempotencyOutcome>();
+                    let is_answered =
+                        outcome.is_some_and(|outcome| *outcome != IdempotencyOutcome::Refused);
+                    std::mem::take(stamp).add(is_answered, &mut response);
+                    response
+                })
+            }
         }
     }
 }

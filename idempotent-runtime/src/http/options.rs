@@ -9,14 +9,19 @@ use ::http::header::{self, HeaderMap, HeaderName};
 use crate::http::content_type;
 use crate::http::decision::StoreIf;
 use crate::http::payload::Payload;
+use crate::http::profile::table::Table;
 use crate::policy::Policy;
 
 /// The options of one route: see [`LayerBuilder::for_route`](crate::http::LayerBuilder::for_route).
 #[derive(Clone)]
 pub struct RouteOptions {
-    pub(super) requires_key: bool,
+    /// `None`: as the profile says.
+    pub(super) requires_key: Option<bool>,
+    /// `None`: as the profile says.
+    pub(super) ttl: Option<Duration>,
+    /// `None`: as the profile says.
+    pub(super) payload: Option<Payload>,
     pub(super) policy: Policy,
-    pub(super) payload: Payload,
     pub(super) store_if: Option<StoreIf>,
     pub(super) request_limit: usize,
     pub(super) response_limit: usize,
@@ -25,6 +30,17 @@ pub struct RouteOptions {
 }
 
 impl RouteOptions {
+    /// Sets what was not chosen.
+    pub(super) fn complete(&mut self, table: &Table) {
+        self.requires_key.get_or_insert(table.requires_key);
+        self.payload.get_or_insert_with(table.payload);
+        self.policy.ttl = *self.ttl.get_or_insert(table.ttl);
+    }
+
+    pub(super) fn requires_key(&self) -> bool {
+        self.requires_key.unwrap_or_default()
+    }
+
     /// Whether a response with these headers is a stream, which is not read into memory.
     pub(super) fn streams(&self, headers: &HeaderMap) -> bool {
         let content_type = headers.get(header::CONTENT_TYPE);
@@ -35,9 +51,10 @@ impl RouteOptions {
 impl Default for RouteOptions {
     fn default() -> Self {
         Self {
-            requires_key: false,
+            requires_key: None,
+            ttl: None,
+            payload: None,
             policy: Policy::new(DAY).replay(),
-            payload: Payload::default(),
             store_if: None,
             request_limit: MEBIBYTE,
             response_limit: MEBIBYTE,

@@ -88,6 +88,8 @@ enum Members {
 }
 
 impl Payload {
+    pub(super) const RAW: Self = Self(Form::Raw);
+
     /// Two bodies are the same payload if their bytes are equal.
     pub fn raw() -> Self {
         Self(Form::Raw)

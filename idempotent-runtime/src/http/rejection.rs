@@ -14,6 +14,7 @@ use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
 use crate::http::context::IdempotencyOutcome;
 use crate::http::problem::Problem;
+use crate::http::profile::table::Table;
 use crate::http::route::NoRoute;
 use crate::http::scope::MissingScope;
 
@@ -146,6 +147,20 @@ impl Rejection {
         }
     }
 
+    /// The request has a key, but nothing guards its method and route.
+    pub(super) fn unsupported(lang: Lang) -> Self {
+        let detail = [
+            "This operation does not support repeatable requests. Send the request without the headers that make it repeatable.".into(),
+            "该操作不支持可重复请求,请去掉相关请求头后重新发送".into(),
+        ];
+        let title = [
+            "The operation does not support repeatable requests",
+            "该操作不支持可重复请求",
+        ];
+        let status = StatusCode::NOT_IMPLEMENTED;
+        Self::fault(status, "repeatability_unsupported", title, detail, lang)
+    }
+
     /// The body has more than `limit` bytes.
     pub(super) fn too_large(limit: usize, lang: Lang) -> Self {
         let detail = [
@@ -211,9 +226,14 @@ impl Rejection {
         })
     }
 
-    /// The response with the problem.
-    pub(super) fn response(&self, docs: Option<&HeaderValue>) -> Response<Bytes> {
-        let mut response: Response<Bytes> = self.problem.response();
+    /// Names the refusal as the convention does.
+    pub(super) fn name_by(&mut self, table: &Table) {
+        table.set_status(&mut self.problem);
+    }
+
+    /// The response with the problem, in the form of the convention.
+    pub(super) fn response(&self, table: &Table, docs: Option<&HeaderValue>) -> Response<Bytes> {
+        let mut response = table.refuse(&self.problem);
         let headers = response.headers_mut();
         if let Some(location) = &self.location {
             headers.insert(header::LOCATION, location.clone());

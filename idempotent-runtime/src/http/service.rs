@@ -2,7 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -17,7 +17,7 @@ use crate::call::finish::Finish;
 use crate::error::lang::Lang;
 use crate::http::answer::{Answer, WholeResponse};
 use crate::http::body::ReplayBody;
-use crate::http::config::Config;
+use crate::http::config::{Config, Guarding};
 use crate::http::content_type::is_json;
 use crate::http::context::{add_context, is_claimed_outside};
 use crate::http::decision::Decision;
@@ -25,7 +25,9 @@ use crate::http::future::{ResponseFuture, Step};
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
 use crate::http::options::RouteOptions;
-use crate::http::payload;
+use crate::http::payload::{self, Payload};
+use crate::http::profile::stamp::Stamp;
+use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
@@ -75,14 +77,24 @@ where
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let (head, body) = request.into_parts();
-        let step = if self.config.may_guard(&head) {
-            Step::Guarded {
+        let step = match self.config.guarding(&head) {
+            Guarding::Maybe => Step::Guarded {
+                stamp: self.config.stamp(&head),
                 future: Box::pin(guard(Arc::clone(&self.config), inner, head, body)),
+            },
+            Guarding::No => {
+                let request = Request::from_parts(head, ReplayBody::inner(body));
+                Step::Passed {
+                    future: inner.call(request),
+                }
             }
-        } else {
-            let request = Request::from_parts(head, ReplayBody::inner(body));
-            Step::Passed {
-                future: inner.call(request),
+            Guarding::Unsupported => {
+                let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
+                let response = Ok(self.config.refuse(rejection));
+                Step::Guarded {
+                    stamp: Stamp::default(),
+                    future: Box::pin(ready(response)),
+                }
             }
         };
         ResponseFuture { step }
@@ -143,9 +155,10 @@ where
         };
         add_context(&mut head, &running);
         let request = Request::from_parts(head, body);
-        let finish = finish(running, Arc::clone(plan.options), inner, request);
+        let options = (config.table, Arc::clone(plan.options));
+        let finish = finish(running, options, inner, request);
         match finish.await {
-            Ok(answer) => Ok(answer?.into_response(&config.marker)),
+            Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
             Err(error) => Ok(config.refuse(Rejection::of(error, None, plan.lang))),
         }
     }
@@ -214,7 +227,9 @@ impl<'a> Plan<'a> {
             return Ok(());
         };
         let content_type = head.headers.get(header::CONTENT_TYPE);
-        let digest = self.options.payload.digest(content_type, body);
+        let payload = self.options.payload.as_ref();
+        let payload = payload.unwrap_or(&Payload::RAW);
+        let digest = payload.digest(content_type, body);
         let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
         let uri = incoming::original_uri(head);
         call.payload(head.method.as_str());
@@ -232,7 +247,7 @@ impl<'a> Plan<'a> {
             location: &location,
         };
         match refusal.read::<Answer<B>, _>(reader) {
-            Ok(answer) => answer.into_response(&self.config.marker),
+            Ok(answer) => answer.into_response(self.config.marker.as_ref()),
             Err(error) => {
                 let rejection = Rejection::of(error, location.into_inner(), self.lang);
                 self.config.refuse(rejection)
@@ -252,7 +267,7 @@ impl<'a> Plan<'a> {
 /// Runs the handler and ends its call. If this is dropped, both continue in their own task.
 fn finish<S, Q, B>(
     mut held: Held,
-    options: Arc<RouteOptions>,
+    (table, options): (&'static Table, Arc<RouteOptions>),
     mut inner: S,
     request: Request<ReplayBody<Q>>,
 ) -> Finish<Result<Answer<B>, S::Error>>
@@ -274,7 +289,7 @@ where
         let mut outcome = {
             let mut handler = pin!(async {
                 let response = inner.call(request).await?;
-                Ok(Answer::of(response, &options, results).await)
+                Ok(Answer::of(response, &options, table, results).await)
             });
             poll_fn(|context| held.poll_body(context, handler.as_mut())).await?
         };

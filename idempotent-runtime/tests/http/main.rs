@@ -19,6 +19,7 @@ mod log_capture;
 mod operators;
 mod payloads;
 mod plain_tower;
+mod profiles;
 mod refusals;
 mod replays;
 mod routes;

@@ -416,7 +416,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 30] = [
+const HTTP: [&str; 35] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -434,6 +434,12 @@ const HTTP: [&str; 30] = [
     "http/key/fault",
     "http/key",
     "http/key/source",
+    // The conventions of public APIs.
+    "http/profile/table",
+    "http/profile/tables",
+    "http/profile/stamp",
+    "http/profile/refusal",
+    "http/profile",
     "http/body",
     "http/incoming",
     // The response to a request, and what is stored of it.

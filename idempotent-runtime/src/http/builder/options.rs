@@ -32,8 +32,8 @@ macro_rules! options {
                 $(#[$doc])*
                 #[must_use]
                 pub fn $name(mut self $(, $arg: $type)*) -> Self {
-                    let options = RouteOptions::clone(&self.0.options);
-                    self.0.options = Arc::new(options.$name($($arg),*));
+                    let options = RouteOptions::clone(&self.config.options);
+                    self.config.options = Arc::new(options.$name($($arg),*));
                     self
                 }
             )*
@@ -44,18 +44,18 @@ macro_rules! options {
 options! {
     /// Refuses a guarded request without a key with 400. Default: such a request passes, and nothing guards it.
     fn require_key(options) {
-        options.requires_key = true;
+        options.requires_key = Some(true);
     }
 
-    /// Lets a request without a key pass. This is the default.
+    /// Lets a request without a key pass. This is the default, but not with [`Profile::Acp`](crate::http::Profile::Acp).
     fn optional_key(options) {
-        options.requires_key = false;
+        options.requires_key = Some(false);
     }
 
     /// Sets how long a response is stored: 1 ms to 100 years. Otherwise each request with a key gets 500 `invalid_policy`.
     /// Default: 24 hours.
     fn ttl(options, ttl: Duration) {
-        options.policy.ttl = ttl;
+        options.ttl = Some(ttl);
     }
 
     /// Sets how long a claim is valid if its process no longer renews it. Default: 30 seconds, or the `ttl` if it is shorter.
@@ -88,14 +88,14 @@ options! {
         options.policy = options.policy.on_lease_lost(on_lease_lost);
     }
 
-    /// Sets what must be equal in the bodies of requests with one key. Default: [`Payload::raw`], all bytes. A request with
-    /// another payload gets 422.
+    /// Sets what must be equal in the bodies of requests with one key. Default: [`Payload::raw`], all bytes; [`Payload::json`] with
+    /// [`Profile::Acp`](crate::http::Profile::Acp). A request with another payload gets 422, or what the profile says.
     fn payload(options, payload: Payload) {
-        options.payload = payload;
+        options.payload = Some(payload);
     }
 
     /// Sets which responses are stored, by their heads. After another response the key is free, but after a 408 or a 504 it is
-    /// held. Default: see [`Decision`](crate::http::Decision).
+    /// held (with some [profiles](crate::http::Profile) only after a 408). Default: see [`Decision`](crate::http::Decision).
     fn store_if(options, is_stored: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) {
         options.store_if = Some(Arc::new(is_stored));
     }

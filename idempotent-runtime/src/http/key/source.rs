@@ -63,6 +63,14 @@ impl KeySource {
         matches!(self.0, Source::Field { .. })
     }
 
+    /// The header with the key.
+    pub(crate) fn header_name(&self) -> Option<&HeaderName> {
+        match &self.0 {
+            Source::Header(name) => Some(name),
+            Source::Field { .. } => None,
+        }
+    }
+
     /// Whether a request with these headers may have a key.
     pub(crate) fn may_be_in(&self, headers: &HeaderMap) -> bool {
         match &self.0 {

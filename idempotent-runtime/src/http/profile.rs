@@ -1,0 +1,53 @@
+//! The conventions of public APIs. Each convention is a table: nothing else in the layer depends on its name.
+
+use self::table::Table;
+
+pub(super) mod refusal;
+pub(super) mod stamp;
+pub(crate) mod table;
+mod tables;
+
+/// The convention of an API: the names of its headers, its codes and bodies, and which responses it stores.
+///
+/// A profile sets defaults, so each option of the [`LayerBuilder`](crate::http::LayerBuilder) replaces what the profile says, before
+/// or after [`profile`](crate::http::LayerBuilder::profile). The page `http-profiles` of the guide has the tables, with the public text of each row.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use http::header::AUTHORIZATION;
+/// use idempotence::http::{IdempotencyLayer, Profile};
+/// use idempotence::{Idempotency, MemoryStore};
+///
+/// let idempotency = Idempotency::new(MemoryStore::new());
+/// let layer = IdempotencyLayer::builder(&idempotency)
+///     .profile(Profile::Stripe)
+///     .scope_by_header(AUTHORIZATION)
+///     .build();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Profile {
+    /// The Internet-Draft `draft-ietf-httpapi-idempotency-key-header-07`, with problems of RFC 9457.
+    #[default]
+    Ietf,
+    /// The API of Stripe, version 1: another payload is 400 `idempotency_error`, and each 5xx is stored.
+    Stripe,
+    /// The Agentic Commerce Protocol: each POST needs a key, which each response repeats, and no 5xx is stored.
+    Acp,
+    /// OASIS Repeatable Requests 1.0, as Azure uses it: an id, the time of the first try, and a window.
+    ///
+    /// A request that was first sent before the window gets 412. The window is the `ttl`, less a tolerance for clocks that differ: a tenth of the `ttl`,
+    /// at most 5 minutes. So a record outlives its window, and a request does not run again after its record is gone, unless the `ttl` was made longer since then.
+    Repeatability,
+}
+
+impl Profile {
+    pub(super) const fn table(self) -> &'static Table {
+        match self {
+            Self::Ietf => &tables::IETF,
+            Self::Stripe => &tables::STRIPE,
+            Self::Acp => &tables::ACP,
+            Self::Repeatability => &tables::REPEATABILITY,
+        }
+    }
+}
