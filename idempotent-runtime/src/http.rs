@@ -68,6 +68,7 @@ mod config;
 pub(crate) mod content_type;
 mod context;
 mod decision;
+mod first_sent;
 mod future;
 pub(crate) mod headers;
 mod incoming;

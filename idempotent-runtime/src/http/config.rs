@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ::http::header::{self, HeaderName, HeaderValue};
+use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, Response, request};
 use bytes::Bytes;
 use http_body::Body;
@@ -15,6 +15,7 @@ use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
 use crate::http::content_type;
+use crate::http::first_sent;
 use crate::http::incoming;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
@@ -90,8 +91,10 @@ impl Config {
         // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
         // not get past a required key by a type of content.
         let content_type = || head.headers.get(header::CONTENT_TYPE);
-        let may_have_key =
-            || self.key.may_be_in(&head.headers) && !content_type::is_grpc(content_type());
+        let may_have_key = || {
+            (self.key.may_be_in(&head.headers) || self.has_first_sent(&head.headers))
+                && !content_type::is_grpc(content_type())
+        };
         let needs_key = || self.options_for(head).requires_key();
         self.methods.contains(&head.method) && (may_have_key() || needs_key())
     }
@@ -140,6 +143,7 @@ impl Config {
         lang: Lang,
     ) -> Result<Call, Rejection> {
         let endpoint = self.endpoint(head, lang)?;
+        self.check_first_sent(head, &endpoint, options, lang)?;
         let mut call = Call::new(endpoint, options.policy, Some(&self.idempotency));
         let added = self.scope.add(head, &mut call);
         added
@@ -158,6 +162,24 @@ impl Config {
     fn client<'a>(&self, head: &'a request::Parts) -> Option<&'a [u8]> {
         let name = self.table.client.as_ref()?;
         head.headers.get(name).map(HeaderValue::as_bytes)
+    }
+
+    /// Refuses a request that was not first sent within the window of its endpoint.
+    fn check_first_sent(
+        &self,
+        head: &request::Parts,
+        endpoint: &Endpoint,
+        options: &RouteOptions,
+        lang: Lang,
+    ) -> Result<(), Rejection> {
+        let Some(name) = &self.table.first_sent else {
+            return Ok(());
+        };
+        let mut policy = options.policy;
+        let known = self.idempotency.shared().known_endpoints();
+        // An invalid policy refuses the call.
+        let _ = known.enter(endpoint, &mut policy);
+        first_sent::check(name, &head.headers, policy.ttl, lang)
     }
 
     fn endpoint(&self, head: &request::Parts, lang: Lang) -> Result<Endpoint, Rejection> {
@@ -186,12 +208,18 @@ impl Config {
     ) -> Result<Option<Cow<'a, str>>, Rejection> {
         let (headers, syntax) = (&head.headers, self.syntax);
         match self.key.read(headers, body, syntax) {
-            Ok(None) if options.requires_key() => {
+            Ok(None) if options.requires_key() || self.has_first_sent(headers) => {
                 Err(self.key.missing(headers, body, syntax, lang).into())
             }
             Ok(key) => Ok(key),
             Err(fault) => Err(self.key.problem(fault, syntax, lang).into()),
         }
+    }
+
+    /// Whether the request says when it was first sent. Then it needs a key.
+    fn has_first_sent(&self, headers: &HeaderMap) -> bool {
+        let first_sent = self.table.first_sent.as_ref();
+        first_sent.is_some_and(|name| headers.contains_key(name))
     }
 
     /// The response to a request whose handler does not run.

@@ -199,7 +199,7 @@ impl Rejection {
         Self::fault(status, "request_unreadable", title, detail, lang)
     }
 
-    fn fault(
+    pub(super) fn fault(
         status: StatusCode,
         code: &'static str,
         [title, zh_title]: [&'static str; 2],

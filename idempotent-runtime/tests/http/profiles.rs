@@ -2,6 +2,7 @@
 
 mod acp;
 mod overrides;
+mod repeatability;
 mod stripe;
 
 use std::sync::Arc;

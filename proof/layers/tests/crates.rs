@@ -416,7 +416,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 35] = [
+const HTTP: [&str; 36] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -451,6 +451,7 @@ const HTTP: [&str; 35] = [
     // The layer.
     "http/scope",
     "http/rejection",
+    "http/first_sent",
     "http/config",
     "http/future",
     "http/service",

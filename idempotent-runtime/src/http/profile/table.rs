@@ -17,6 +17,8 @@ pub(crate) struct Table {
     pub(crate) requires_key: bool,
     /// The header with the id of a client. Its value is a part of the key.
     pub(crate) client: Option<HeaderName>,
+    /// The header with the time of the first try. Each request with a key needs it.
+    pub(crate) first_sent: Option<HeaderName>,
     /// The methods that are guarded.
     pub(crate) methods: &'static [Method],
     /// Whether a request with a key is refused if nothing guards it.
