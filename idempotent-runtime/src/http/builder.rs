@@ -100,6 +100,7 @@ impl IdempotencyLayer {
             on_reject: None,
             options: Arc::default(),
             routes: HashMap::new(),
+            has_unguarded: false,
             seen_routes: Arc::default(),
             route: None,
         };
@@ -333,6 +334,8 @@ impl<S> Config<S> {
         for options in std::iter::once(&mut self.options).chain(self.routes.values_mut()) {
             Arc::make_mut(options).complete(table);
         }
+        let mut routes = self.routes.values();
+        self.has_unguarded = routes.any(|options| !options.is_guarded);
     }
 
     /// Whether this is the name of the option `route`.
@@ -358,6 +361,7 @@ impl<S> Config<S> {
             on_reject: self.on_reject,
             options: self.options,
             routes: self.routes,
+            has_unguarded: self.has_unguarded,
             seen_routes: self.seen_routes,
             route: self.route,
         };

@@ -48,6 +48,8 @@ pub(super) struct Config<S = Scope> {
     /// The options of routes that have none.
     pub(super) options: Arc<RouteOptions>,
     pub(super) routes: HashMap<String, Arc<RouteOptions>>,
+    /// Whether a route has the option `unguarded`.
+    pub(super) has_unguarded: bool,
     /// Which of `routes` have had requests.
     pub(super) seen_routes: Arc<ConfiguredRoutes>,
     /// The route of requests for which axum has matched none.
@@ -96,7 +98,8 @@ impl Config {
                 && !content_type::is_grpc(content_type())
         };
         let needs_key = || self.options_for(head).requires_key();
-        self.methods.contains(&head.method) && (may_have_key() || needs_key())
+        let is_guarded = || !self.has_unguarded || self.options_for(head).is_guarded;
+        self.methods.contains(&head.method) && is_guarded() && (may_have_key() || needs_key())
     }
 
     /// What the convention adds to the response to this request.

@@ -21,6 +21,7 @@ pub struct RouteOptions {
     pub(super) ttl: Option<Duration>,
     /// `None`: as the profile says.
     pub(super) payload: Option<Payload>,
+    pub(super) is_guarded: bool,
     pub(super) policy: Policy,
     pub(super) store_if: Option<StoreIf>,
     pub(super) request_limit: usize,
@@ -30,6 +31,14 @@ pub struct RouteOptions {
 }
 
 impl RouteOptions {
+    /// Lets all requests of this route pass, also requests with a key: nothing guards them. For example for uploads, or for a handler
+    /// that guards itself. With [`Profile::Repeatability`](crate::http::Profile::Repeatability) a request with a key gets 501 instead.
+    #[must_use]
+    pub fn unguarded(mut self) -> Self {
+        self.is_guarded = false;
+        self
+    }
+
     /// Sets what was not chosen.
     pub(super) fn complete(&mut self, table: &Table) {
         self.requires_key.get_or_insert(table.requires_key);
@@ -54,6 +63,7 @@ impl Default for RouteOptions {
             requires_key: None,
             ttl: None,
             payload: None,
+            is_guarded: true,
             policy: Policy::new(DAY).replay(),
             store_if: None,
             request_limit: MEBIBYTE,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, Method};
-use idempotent_runtime::http::{KeySource, KeySyntax, Payload, Profile};
+use idempotent_runtime::http::{KeySource, KeySyntax, Payload, Profile, RouteOptions};
 
 use super::{Shop, keyed, refusal};
 use crate::client::{idempotency, post, scoped};
@@ -77,4 +77,18 @@ async fn the_program_may_replace_the_body_of_a_profile() {
         (refused.status.as_u16(), refused.text()),
         (400, "payload_mismatch")
     );
+}
+
+#[tokio::test]
+async fn an_unguarded_route_passes_with_its_key() {
+    let layer = scoped(&idempotency())
+        .require_key()
+        .ttl(Duration::from_hours(1))
+        .for_route("/uploads", RouteOptions::unguarded);
+    let shop = Shop::of(layer).await;
+    for request in [keyed("/uploads", "a"), post("/uploads")] {
+        shop.assert_repeated(request, 200, false).await;
+    }
+    shop.assert_repeated(keyed("/orders", "a"), 200, true).await;
+    assert_eq!(shop.send(post("/orders"), "").await.status, 400);
 }
