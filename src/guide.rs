@@ -6,6 +6,7 @@
 //! | what a duplicate gets: which error, and what its client does | [`errors`] |
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
 //! | how an HTTP service answers a repeated request with its first response | [`http`] |
+//! | how that layer speaks like the API of Stripe, ACP or Azure | [`http_profiles`] |
 //! | how that layer answers the test cases of other libraries | [`http_conformance`] |
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
@@ -47,6 +48,10 @@ pub mod http {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/http-conformance.md")]
 pub mod http_conformance {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/http-profiles.md")]
+pub mod http_profiles {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/keys.md")]
