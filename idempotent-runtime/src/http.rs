@@ -46,6 +46,7 @@
 //! such as `Connection`, `Set-Cookie`, `Date`, `Retry-After`, `Access-Control-*`, `RateLimit*` and `X-Request-Id`.
 //!
 //! [`Profile`] has other conventions: Stripe, the Agentic Commerce Protocol, and OASIS Repeatable Requests.
+//! [`grpc_unary`](LayerBuilder::grpc_unary) guards unary methods of gRPC.
 //!
 //! # Where the layer belongs
 //!
@@ -70,6 +71,7 @@ mod context;
 mod decision;
 mod first_sent;
 mod future;
+pub(crate) mod grpc;
 pub(crate) mod headers;
 mod incoming;
 pub(crate) mod key;

@@ -10,6 +10,7 @@ use http_body::Body;
 use crate::http::body::{self, ReplayBody};
 use crate::http::context::IdempotencyOutcome;
 use crate::http::decision::Decision;
+use crate::http::grpc::outcome;
 use crate::http::options::RouteOptions;
 use crate::http::profile::table::Table;
 use crate::http::stored;
@@ -20,6 +21,15 @@ use crate::result::body_outcome::BodyOutcome;
 use crate::result::options::{LONGEST_HEAD, ResultOptions};
 use crate::result::replay_mode::ReplayMode;
 use crate::world;
+
+/// What decides about a response.
+#[derive(Clone, Copy)]
+pub(super) enum Rules {
+    /// The status of HTTP, as the convention says.
+    Http(&'static Table),
+    /// The status of gRPC.
+    Grpc,
+}
 
 /// The response to a guarded request, and what is stored of it.
 pub(super) struct Answer<B: Body> {
@@ -36,18 +46,28 @@ impl<B: Body<Data = Bytes>> Answer<B> {
     pub(super) async fn of(
         response: Response<B>,
         options: &RouteOptions,
-        table: &'static Table,
+        rules: Rules,
         results: ResultOptions,
     ) -> Self {
-        let (head, body) = response.into_parts();
-        let decision = Decision::about(&head, options.store_if.as_ref(), table);
-        let is_stored = decision == Decision::Store;
+        let (mut head, body) = response.into_parts();
         let is_stream = options.streams(&head.headers);
-        let body = if is_stored && !is_stream {
+        let decision = match rules {
+            Rules::Http(table) => Some(Decision::about(&head, options.store_if.as_ref(), table)),
+            // The status is in the trailers.
+            Rules::Grpc => None,
+        };
+        let may_be_stored = matches!(decision, Some(Decision::Store) | None);
+        let body = if may_be_stored && !is_stream {
             body::buffer(body, options.response_limit).await
         } else {
             ReplayBody::inner(body)
         };
+        let decision = decision.unwrap_or_else(|| {
+            let whole = body.in_memory();
+            let trailers = whole.and_then(|(_, trailers)| trailers);
+            outcome::decide(&mut head, trailers, whole.is_some())
+        });
+        let is_stored = decision == Decision::Store;
         let record = is_stored.then(|| record(&head, &body, options, results));
         let outcome = match (decision, &record) {
             (_, Some(stored)) if stored.form == Form::HttpTombstone => {

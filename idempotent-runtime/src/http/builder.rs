@@ -1,10 +1,11 @@
 //! Builds a layer.
 
+mod grpc;
 mod options;
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ struct Chosen {
     key: Option<KeySource>,
     syntax: Option<KeySyntax>,
     marker: Option<HeaderName>,
+    unary: Vec<String>,
 }
 
 /// The layer has no scope yet.
@@ -100,6 +102,7 @@ impl IdempotencyLayer {
             on_reject: None,
             options: Arc::default(),
             routes: HashMap::new(),
+            unary: HashSet::new(),
             has_unguarded: false,
             seen_routes: Arc::default(),
             route: None,
@@ -331,6 +334,11 @@ impl<S> Config<S> {
         self.key = chosen.key.unwrap_or_else(key);
         self.syntax = chosen.syntax.unwrap_or(table.syntax);
         self.marker = chosen.marker.or_else(|| table.marker.clone());
+        for method in &chosen.unary {
+            let options = || Arc::clone(&self.options);
+            self.routes.entry(method.clone()).or_insert_with(options);
+        }
+        self.unary = chosen.unary.into_iter().collect();
         for options in std::iter::once(&mut self.options).chain(self.routes.values_mut()) {
             Arc::make_mut(options).complete(table);
         }
@@ -361,6 +369,7 @@ impl<S> Config<S> {
             on_reject: self.on_reject,
             options: self.options,
             routes: self.routes,
+            unary: self.unary,
             has_unguarded: self.has_unguarded,
             seen_routes: self.seen_routes,
             route: self.route,

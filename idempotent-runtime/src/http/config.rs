@@ -1,7 +1,7 @@
 //! The options of a layer.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -48,6 +48,8 @@ pub(super) struct Config<S = Scope> {
     /// The options of routes that have none.
     pub(super) options: Arc<RouteOptions>,
     pub(super) routes: HashMap<String, Arc<RouteOptions>>,
+    /// The unary methods of gRPC, as paths. Each is also in `routes`.
+    pub(super) unary: HashSet<String>,
     /// Whether a route has the option `unguarded`.
     pub(super) has_unguarded: bool,
     /// Which of `routes` have had requests.
@@ -90,12 +92,12 @@ impl Config {
 
     /// Whether the layer may guard this request.
     fn may_guard(&self, head: &request::Parts) -> bool {
-        // An error of gRPC has the status 200 and its code in a trailer, so it would be stored as a success. But a client must
-        // not get past a required key by a type of content.
+        // Nothing in a request of gRPC says whether it is a stream, so only the named methods are guarded. But a client must not
+        // get past a required key by a type of content.
         let content_type = || head.headers.get(header::CONTENT_TYPE);
         let may_have_key = || {
             (self.key.may_be_in(&head.headers) || self.has_first_sent(&head.headers))
-                && !content_type::is_grpc(content_type())
+                && (!content_type::is_grpc(content_type()) || self.unary_method(head).is_some())
         };
         let needs_key = || self.options_for(head).requires_key();
         let is_guarded = || !self.has_unguarded || self.options_for(head).is_guarded;
@@ -116,12 +118,32 @@ impl Config {
         }
     }
 
+    /// Whether the request is a call of gRPC, and the layer knows methods of gRPC.
+    pub(super) fn is_grpc(&self, head: &request::Parts) -> bool {
+        !self.unary.is_empty() && content_type::is_grpc(head.headers.get(header::CONTENT_TYPE))
+    }
+
+    /// The path of a call of gRPC, which is the name of its method.
+    fn grpc_path<'a>(&self, head: &'a request::Parts) -> Option<&'a str> {
+        let path = || incoming::original_uri(head).path();
+        self.is_grpc(head).then(path)
+    }
+
+    /// The unary method of gRPC that the request calls.
+    pub(super) fn unary_method<'a>(&self, head: &'a request::Parts) -> Option<&'a str> {
+        let path = self.grpc_path(head);
+        path.filter(|path| self.unary.contains(*path))
+    }
+
     fn route<'a>(&'a self, head: &'a request::Parts) -> Option<&'a str> {
         let named = self.route.as_ref().map(|named| match named {
             Named::Route(route) => route,
             Named::Endpoint(endpoint) => endpoint.as_str(),
         });
-        route::matched_route(head).or(named)
+        let matched = || route::matched_route(head).or(named);
+        let is_named = |path: &&str| self.unary.contains(*path) || self.routes.contains_key(*path);
+        // Not any path: a client must not get past the options of a route by a type of content.
+        self.grpc_path(head).filter(is_named).or_else(matched)
     }
 
     /// The options of the route of this request.
@@ -186,7 +208,11 @@ impl Config {
     }
 
     fn endpoint(&self, head: &request::Parts, lang: Lang) -> Result<Endpoint, Rejection> {
-        route::route_of(head, self.route.as_ref()).map_err(|no_route| {
+        let endpoint = match self.unary_method(head) {
+            Some(method) => route::endpoint_of(&head.method, method).map_err(NoRoute::Invalid),
+            None => route::route_of(head, self.route.as_ref()),
+        };
+        endpoint.map_err(|no_route| {
             let error = match &no_route {
                 NoRoute::Invalid(name) => Error::invalid_name(Subject::Call, name),
                 NoRoute::Unknown => {
@@ -226,12 +252,21 @@ impl Config {
     }
 
     /// The response to a request whose handler does not run.
-    pub(super) fn refuse<B: Body>(&self, mut rejection: Rejection) -> Response<ReplayBody<B>> {
-        rejection.name_by(self.table);
-        let mut response = rejection.response(self.table, self.docs.as_ref());
-        if let Some(on_reject) = &self.on_reject {
-            response = on_reject(&rejection, response);
-        }
+    pub(super) fn refuse<B: Body>(
+        &self,
+        mut rejection: Rejection,
+        is_grpc: bool,
+    ) -> Response<ReplayBody<B>> {
+        let mut response = if is_grpc {
+            rejection.grpc_response()
+        } else {
+            rejection.name_by(self.table);
+            let response = rejection.response(self.table, self.docs.as_ref());
+            match &self.on_reject {
+                Some(on_reject) => on_reject(&rejection, response),
+                None => response,
+            }
+        };
         rejection.mark(&mut response);
         response.map(ReplayBody::from)
     }

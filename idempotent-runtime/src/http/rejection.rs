@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
 use crate::http::context::IdempotencyOutcome;
+use crate::http::grpc;
 use crate::http::problem::Problem;
 use crate::http::profile::table::Table;
 use crate::http::route::NoRoute;
@@ -245,6 +246,11 @@ impl Rejection {
             headers.insert(header::LINK, docs.clone());
         }
         response
+    }
+
+    /// The response of gRPC.
+    pub(super) fn grpc_response(&self) -> Response<Bytes> {
+        grpc::refusal::response(&self.problem, self.error())
     }
 
     /// Adds the extensions of a refused request.

@@ -15,7 +15,7 @@ use tower_service::Service;
 use crate::call::Call;
 use crate::call::finish::Finish;
 use crate::error::lang::Lang;
-use crate::http::answer::{Answer, WholeResponse};
+use crate::http::answer::{Answer, Rules, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::{Config, Guarding};
 use crate::http::content_type::is_json;
@@ -27,7 +27,6 @@ use crate::http::lang;
 use crate::http::options::RouteOptions;
 use crate::http::payload::{self, Payload};
 use crate::http::profile::stamp::Stamp;
-use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
@@ -90,7 +89,7 @@ where
             }
             Guarding::Unsupported => {
                 let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
-                let response = Ok(self.config.refuse(rejection));
+                let response = Ok(self.config.refuse(rejection, false));
                 Step::Guarded {
                     stamp: Stamp::default(),
                     future: Box::pin(ready(response)),
@@ -132,16 +131,16 @@ where
                         return Box::pin(pass(inner, head, ReplayBody::inner(body))).await;
                     }
                     Ok(keyed) => call = keyed,
-                    Err(rejection) => return Ok(config.refuse(rejection)),
+                    Err(rejection) => return Ok(plan.refuse(rejection)),
                 }
             }
             let read = incoming::read_body(body, plan.options.request_limit);
             let (bytes, trailers) = match read.await {
                 Ok(read) => read,
-                Err(unread) => return Ok(config.refuse(plan.unread(unread))),
+                Err(unread) => return Ok(plan.refuse(plan.unread(unread))),
             };
             if let Err(rejection) = plan.complete_call(&mut call, &head, &bytes) {
-                return Ok(config.refuse(rejection));
+                return Ok(plan.refuse(rejection));
             }
             let body = ReplayBody::whole(bytes, trailers);
             match call {
@@ -155,11 +154,11 @@ where
         };
         add_context(&mut head, &running);
         let request = Request::from_parts(head, body);
-        let options = (config.table, Arc::clone(plan.options));
+        let options = (plan.rules(), Arc::clone(plan.options));
         let finish = finish(running, options, inner, request);
         match finish.await {
             Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
-            Err(error) => Ok(config.refuse(Rejection::of(error, None, plan.lang))),
+            Err(error) => Ok(plan.refuse(Rejection::of(error, None, plan.lang))),
         }
     }
 }
@@ -184,6 +183,10 @@ struct Plan<'a> {
     config: &'a Config,
     options: &'a Arc<RouteOptions>,
     lang: Lang,
+    /// Refusals are for a client of gRPC.
+    is_grpc: bool,
+    /// The request calls a unary method of gRPC.
+    is_unary: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -192,7 +195,21 @@ impl<'a> Plan<'a> {
             config,
             options: config.options_for(head),
             lang: lang::from_headers(&head.headers),
+            is_grpc: config.is_grpc(head),
+            is_unary: config.unary_method(head).is_some(),
         }
+    }
+
+    fn rules(&self) -> Rules {
+        if self.is_unary {
+            Rules::Grpc
+        } else {
+            Rules::Http(self.config.table)
+        }
+    }
+
+    fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
+        self.config.refuse(rejection, self.is_grpc)
     }
 
     /// Whether the body may have the key. Only JSON can have it: another body is not read into memory to look for a key.
@@ -250,7 +267,7 @@ impl<'a> Plan<'a> {
             Ok(answer) => answer.into_response(self.config.marker.as_ref()),
             Err(error) => {
                 let rejection = Rejection::of(error, location.into_inner(), self.lang);
-                self.config.refuse(rejection)
+                self.refuse(rejection)
             }
         }
     }
@@ -267,7 +284,7 @@ impl<'a> Plan<'a> {
 /// Runs the handler and ends its call. If this is dropped, both continue in their own task.
 fn finish<S, Q, B>(
     mut held: Held,
-    (table, options): (&'static Table, Arc<RouteOptions>),
+    (rules, options): (Rules, Arc<RouteOptions>),
     mut inner: S,
     request: Request<ReplayBody<Q>>,
 ) -> Finish<Result<Answer<B>, S::Error>>
@@ -289,7 +306,7 @@ where
         let mut outcome = {
             let mut handler = pin!(async {
                 let response = inner.call(request).await?;
-                Ok(Answer::of(response, &options, table, results).await)
+                Ok(Answer::of(response, &options, rules, results).await)
             });
             poll_fn(|context| held.poll_body(context, handler.as_mut())).await?
         };

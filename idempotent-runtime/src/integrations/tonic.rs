@@ -29,6 +29,8 @@ use ::tonic::{Code, Status};
 use crate::error::Error;
 use crate::error::lang::Lang;
 use crate::error::wait::{self, in_whole};
+use crate::http::Decision;
+use crate::http::grpc;
 
 mod request_id;
 
@@ -75,6 +77,30 @@ pub fn refusal(error: Error, lang: Lang) -> Status {
     let code = Code::from_i32(facts.grpc as i32);
     let mut status = Status::with_metadata(code, error.text(lang), metadata);
     status.set_source(Arc::new(error));
+    status
+}
+
+/// Decides about the key of the call, for a method behind an [`IdempotencyLayer`](crate::http::IdempotencyLayer) that ends with this
+/// status. Without it the code of the status decides.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use idempotence::http::Decision;
+/// use idempotence::integrations::tonic::with_decision;
+/// use tonic::Status;
+///
+/// fn bank_did_not_answer() -> Status {
+///     // The money may have moved: nobody tries again before the lease ends.
+///     with_decision(Status::unavailable("the bank did not answer"), Decision::Hold)
+/// }
+/// ```
+///
+/// The layer reads the decision from the metadata of the status, and removes it. A method that succeeds adds the [`Decision`] to the
+/// extensions of its [`Response`](::tonic::Response) instead.
+#[must_use]
+pub fn with_decision(mut status: Status, decision: Decision) -> Status {
+    let name = AsciiMetadataValue::from_static(grpc::outcome::name_of(decision));
+    status.metadata_mut().insert(grpc::outcome::DECISION, name);
     status
 }
 

@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method, StatusCode};
-use idempotent_runtime::http::IdempotencyLayer;
+use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
 use tokio::sync::Semaphore;
 
 use crate::client::{
@@ -87,6 +87,21 @@ async fn a_route_may_require_a_key() {
         assert_eq!(refused.refusal(), (400, code), "{essence}");
     }
     assert_eq!(orders.count(), 0);
+}
+
+/// The layer also guards methods of gRPC.
+#[tokio::test]
+async fn a_content_type_does_not_get_past_the_options_of_a_route() {
+    let layer = scoped(&idempotency()).grpc_unary(["/pay.Pay/Pay"]);
+    let layer = layer.for_route("/", RouteOptions::require_key).build();
+    let (service, orders) = shop(layer).await;
+    let grpc = |request: http::request::Builder| request.header("content-type", "application/grpc");
+    service.send(grpc(post("/")), "").await;
+    assert_eq!(orders.count(), 0);
+    let first = service.send(grpc(keyed("/", "a")), "").await;
+    let again = service.send(grpc(keyed("/", "a")), "").await;
+    assert_eq!((first.is_replay(), again.is_replay()), (false, true));
+    assert_eq!(orders.count(), 1);
 }
 
 #[tokio::test]

@@ -416,7 +416,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 36] = [
+const HTTP: [&str; 40] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -444,6 +444,11 @@ const HTTP: [&str; 36] = [
     "http/incoming",
     // The response to a request, and what is stored of it.
     "http/decision",
+    // The same of gRPC.
+    "http/grpc/retry_info",
+    "http/grpc/refusal",
+    "http/grpc/outcome",
+    "http/grpc",
     "http/context",
     "http/stored",
     "http/options",
