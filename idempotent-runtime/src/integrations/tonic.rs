@@ -17,34 +17,34 @@
 //! server. The arguments of a mismatch would be right with another key.
 //!
 //! The message is the English [`Error::text`]; [`refusal`] takes another language. The metadata has [`CODE`], [`ACTION`],
-//! [`SILENT`] and [`RETRY_AFTER_MS`]. The message and the metadata do not name the endpoint, the key, the process that holds
+//! [`SILENT`] and [`RETRY_AFTER_MS`]. An error whose
+//! advice is to wait has a `google.rpc.RetryInfo` in its details. The message and the metadata do not name the endpoint, the key, the process that holds
 //! it, or the error of the store. The whole error is the source of the status. The source is not sent.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use ::tonic::{Code, Status};
 
 use crate::error::Error;
 use crate::error::lang::Lang;
-use crate::error::wait::{self, in_whole};
 use crate::http::Decision;
 use crate::http::grpc;
+use crate::http::problem::Problem;
 
 mod request_id;
 
 /// The metadata key of [`Error::code`].
-pub const CODE: &str = "idempotence-code";
+pub const CODE: &str = grpc::refusal::CODE;
 
 /// The metadata key of [`Error::client_action`].
-pub const ACTION: &str = "idempotence-action";
+pub const ACTION: &str = grpc::refusal::ACTION;
 
 /// The metadata key of [`Error::is_silent`]: `true` or `false`.
-pub const SILENT: &str = "idempotence-silent";
+pub const SILENT: &str = grpc::refusal::SILENT;
 
 /// The metadata key of [`Error::retry_after`] in milliseconds, rounded up. Present if the action is `wait`.
-pub const RETRY_AFTER_MS: &str = "retry-after-ms";
+pub const RETRY_AFTER_MS: &str = grpc::refusal::RETRY_AFTER_MS;
 
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -62,20 +62,20 @@ impl From<Error> for Status {
 }
 
 /// The status of a refused call, with its message in this language.
+///
+/// If the advice is to wait, the details of the status have a `google.rpc.RetryInfo`.
 pub fn refusal(error: Error, lang: Lang) -> Status {
-    let facts = error.facts();
+    let problem = Problem::of(&error, lang);
     let mut metadata = MetadataMap::new();
-    metadata.insert(CODE, AsciiMetadataValue::from_static(facts.code));
-    let action = facts.action.as_str();
-    metadata.insert(ACTION, AsciiMetadataValue::from_static(action));
-    let silent = if facts.silent { "true" } else { "false" };
-    metadata.insert(SILENT, AsciiMetadataValue::from_static(silent));
-    if let Some(wait) = wait::advised(&error) {
-        let millis = in_whole(Duration::from_millis(1), wait);
-        metadata.insert(RETRY_AFTER_MS, AsciiMetadataValue::from(millis));
+    for (name, value) in grpc::refusal::metadata(&problem) {
+        if let Ok(value) = AsciiMetadataValue::try_from(value) {
+            metadata.insert(name, value);
+        }
     }
-    let code = Code::from_i32(facts.grpc as i32);
-    let mut status = Status::with_metadata(code, error.text(lang), metadata);
+    let code = error.facts().grpc as u8;
+    let details = grpc::refusal::details(code, &problem).unwrap_or_default();
+    let (code, details) = (Code::from_i32(code.into()), details.into());
+    let mut status = Status::with_details_and_metadata(code, error.text(lang), details, metadata);
     status.set_source(Arc::new(error));
     status
 }
@@ -107,6 +107,7 @@ pub fn with_decision(mut status: Status, decision: Decision) -> Status {
 #[cfg(test)]
 mod tests {
     use std::error::Error as _;
+    use std::time::Duration;
 
     use ::tonic::Response;
 
