@@ -1,4 +1,4 @@
-//! A payment service: `Pay` charges an order once.
+//! A payment service: `Pay` charges an order once, by the attribute. `tonic_server.rs` does it by the layer, with keys of clients.
 //!
 //! The trait is written by hand instead of by `tonic_build`, so that the example needs no `protoc`.
 //!
