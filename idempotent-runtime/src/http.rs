@@ -46,7 +46,7 @@
 //! such as `Connection`, `Set-Cookie`, `Date`, `Retry-After`, `Access-Control-*`, `RateLimit*` and `X-Request-Id`.
 //!
 //! [`Profile`] has other conventions: Stripe, the Agentic Commerce Protocol, and OASIS Repeatable Requests.
-//! [`grpc_unary`](LayerBuilder::grpc_unary) guards unary methods of gRPC.
+//! [`grpc_unary`](LayerBuilder::grpc_unary) guards unary methods of gRPC. [`cors`] has the headers for CORS.
 //!
 //! # Where the layer belongs
 //!
@@ -68,6 +68,7 @@ mod builder;
 mod config;
 pub(crate) mod content_type;
 mod context;
+pub mod cors;
 mod decision;
 mod first_sent;
 mod future;

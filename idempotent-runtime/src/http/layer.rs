@@ -19,6 +19,10 @@ impl IdempotencyLayer {
         Self(Arc::new(config))
     }
 
+    pub(super) fn config(&self) -> &Config {
+        &self.0
+    }
+
     /// The routes of [`for_route`](crate::http::LayerBuilder::for_route) that have had no guarded request, in no order. Before the first
     /// request of the layer there are none.
     ///

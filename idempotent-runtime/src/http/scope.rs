@@ -81,6 +81,14 @@ impl Scope {
         })
     }
 
+    /// The header that has the scope.
+    pub(super) fn header_name(&self) -> Option<&HeaderName> {
+        match &self.missing {
+            MissingScope::Header(name) => Some(name),
+            MissingScope::Caller => None,
+        }
+    }
+
     /// Adds the scope of this request to the key of its call.
     pub(super) fn add(&self, head: &request::Parts, call: &mut Call) -> Result<(), &MissingScope> {
         (self.add)(head, call).ok_or(&self.missing)

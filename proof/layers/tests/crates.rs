@@ -416,7 +416,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 40] = [
+const HTTP: [&str; 41] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -461,6 +461,7 @@ const HTTP: [&str; 40] = [
     "http/future",
     "http/service",
     "http/layer",
+    "http/cors",
     "http/builder",
     "http",
 ];
