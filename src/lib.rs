@@ -40,12 +40,14 @@ pub use idempotent_runtime::http;
 ///
 /// These modules have the names of the crates that they serve. So they are not at the root, where
 /// `use idempotence::*` would make `axum` and `tonic` ambiguous.
-#[cfg(any(feature = "axum", feature = "tonic"))]
+#[cfg(any(feature = "axum", feature = "tonic", feature = "utoipa"))]
 pub mod integrations {
     #[cfg(feature = "axum")]
     pub use idempotent_runtime::integrations::axum;
     #[cfg(feature = "tonic")]
     pub use idempotent_runtime::integrations::tonic;
+    #[cfg(feature = "utoipa")]
+    pub use idempotent_runtime::integrations::utoipa;
 }
 
 #[cfg(feature = "mysql")]

@@ -70,6 +70,8 @@ pub(crate) mod content_type;
 mod context;
 pub mod cors;
 mod decision;
+#[cfg(feature = "utoipa")]
+pub(crate) mod describe;
 mod first_sent;
 mod future;
 pub(crate) mod grpc;

@@ -4,3 +4,5 @@
 pub mod axum;
 #[cfg(feature = "tonic")]
 pub mod tonic;
+#[cfg(feature = "utoipa")]
+pub mod utoipa;

@@ -15,6 +15,12 @@ use crate::key::fingerprint::{Fingerprint, KeyPart};
 pub struct Scope {
     add: Arc<Add>,
     missing: MissingScope,
+    /// Each request has the scope.
+    #[cfg_attr(
+        not(feature = "utoipa"),
+        allow(dead_code, reason = "documents read it")
+    )]
+    is_global: bool,
 }
 
 /// Adds the caller to the key of the call. `None` if the request names no caller.
@@ -40,10 +46,14 @@ impl MissingScope {
 impl Scope {
     /// All requests have one scope.
     pub(super) fn global() -> Self {
-        Self::new(MissingScope::Caller, |_, call| {
+        let scope = Self::new(MissingScope::Caller, |_, call| {
             call.part("global");
             Some(())
-        })
+        });
+        Self {
+            is_global: true,
+            ..scope
+        }
     }
 
     /// The value of this header.
@@ -81,6 +91,12 @@ impl Scope {
         })
     }
 
+    /// What a request without a scope does not have. `None` if each request has the scope.
+    #[cfg(feature = "utoipa")]
+    pub(super) fn missing(&self) -> Option<&MissingScope> {
+        (!self.is_global).then_some(&self.missing)
+    }
+
     /// The header that has the scope.
     pub(super) fn header_name(&self) -> Option<&HeaderName> {
         match &self.missing {
@@ -99,7 +115,11 @@ impl Scope {
         add: impl Fn(&request::Parts, &mut Call) -> Option<()> + Send + Sync + 'static,
     ) -> Self {
         let add = Arc::new(add);
-        Self { add, missing }
+        Self {
+            add,
+            missing,
+            is_global: false,
+        }
     }
 }
 

@@ -206,7 +206,7 @@ const ERRORS: [&str; 12] = [
 ];
 
 /// The files of integrations from the bottom up: each uses only files before it.
-const INTEGRATIONS: [&str; 9] = [
+const INTEGRATIONS: [&str; 10] = [
     "integrations/axum/lang",
     "integrations/axum/rejection",
     "integrations/axum/key",
@@ -215,6 +215,7 @@ const INTEGRATIONS: [&str; 9] = [
     "integrations/axum",
     "integrations/tonic/request_id",
     "integrations/tonic",
+    "integrations/utoipa",
     "integrations",
 ];
 
@@ -416,7 +417,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 41] = [
+const HTTP: [&str; 42] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -462,6 +463,7 @@ const HTTP: [&str; 41] = [
     "http/service",
     "http/layer",
     "http/cors",
+    "http/describe",
     "http/builder",
     "http",
 ];

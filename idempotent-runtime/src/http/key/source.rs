@@ -162,7 +162,7 @@ fn read_member(body: &[u8], path: &[String], syntax: KeySyntax) -> Result<Option
 }
 
 /// The name of a header as people write it: `Idempotency-Key`.
-fn usual_case(header: &HeaderName) -> String {
+pub(crate) fn usual_case(header: &HeaderName) -> String {
     let words = header.as_str().split('-').map(|word| {
         let (first, rest) = word.split_at(word.len().min(1));
         first.to_ascii_uppercase() + rest
