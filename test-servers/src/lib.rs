@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod mariadb;
+mod ports;
 mod postgres;
 mod program;
 mod redis;

@@ -1,13 +1,13 @@
 //! The code that the private database servers share.
 
 use std::io;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::ports;
 use crate::supervisor::{Supervisor, new_folder};
 
 /// A database server on a free port, in a temporary folder. Dropping it stops the server and removes the folder.
@@ -37,7 +37,7 @@ impl SqlServer {
     ) -> io::Result<Self> {
         loop {
             // Another process may take the port before the server binds it.
-            let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+            let port = ports::free()?;
             let folder = new_folder(kind)?;
             let programs = programs(&folder, port);
             // The shell starts first, because it removes the folder.

@@ -14,9 +14,10 @@ const MACRO: [&str; 12] = [
 ];
 
 /// The files of the test servers from the bottom up: each uses only files before it.
-const SERVERS: [&str; 16] = [
+const SERVERS: [&str; 17] = [
     "supervisor",
     "program",
+    "ports",
     "shared",
     "sql_server",
     "postgres",

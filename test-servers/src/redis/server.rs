@@ -1,7 +1,6 @@
 //! A Redis server for tests.
 
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -10,6 +9,7 @@ use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
+use crate::ports;
 use crate::shared::Shared;
 use crate::supervisor::{Supervisor, new_folder};
 
@@ -78,7 +78,10 @@ impl RedisServer {
         let program = program()?;
         loop {
             // Another process may take the ports before the server binds them.
-            let (port, bus_port) = free_ports()?;
+            let (port, bus_port) = (ports::free()?, ports::free()?);
+            if port == bus_port {
+                continue;
+            }
             let folder = new_folder("redis")?;
             let config = folder.join("redis.conf");
             // The shell starts first, because it removes the folder.
@@ -247,10 +250,4 @@ fn program() -> io::Result<String> {
         );
         io::Error::new(error.kind(), message)
     })
-}
-
-fn free_ports() -> io::Result<(u16, u16)> {
-    let port = TcpListener::bind(("127.0.0.1", 0))?;
-    let bus_port = TcpListener::bind(("127.0.0.1", 0))?;
-    Ok((port.local_addr()?.port(), bus_port.local_addr()?.port()))
 }
