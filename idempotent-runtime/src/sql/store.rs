@@ -55,7 +55,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
 /// statement reads that record. On PostgreSQL and SQLite, changes that wait for the database go together in one transaction: see
-/// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and two on MySQL and SQLite, however many
+/// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL, however many
 /// calls count at the same time: for each key the calls of a process take turns, and reuse one connection while the pool has
 /// other free connections. The first statement of each kind on a connection costs one more round trip, which prepares it.
 ///

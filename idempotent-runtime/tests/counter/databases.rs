@@ -89,17 +89,61 @@ async fn an_attempt_is_one_round_trip_on_postgres_and_two_on_mysql() {
     assert_eq!(round_trips(PostgresStore::new(pool), &turns).await, 1);
 
     let plain = MySqlStore::connect(&MySql::url()).await.unwrap();
+    let (store, turns) = on_one_connection(&plain).await;
+    assert_eq!(round_trips(store, &turns).await, 2);
+}
+
+/// A record names the last 32 attempts, and MySQL reads it after the count.
+#[tokio::test]
+async fn an_attempt_on_mysql_has_its_number_although_40_others_are_counted_before_it_is_read() {
+    let direct = MySqlStore::connect(&MySql::url()).await.unwrap();
+    let (store, turns) = on_one_connection(&direct).await;
+    let attempts: [(_, &[u128]); 4] = [
+        ("first", &[1]),
+        ("second", &[1, 2]),
+        ("repeated", &[1, 2, 1]),
+        ("40th", &(1..=40).collect::<Vec<_>>()),
+    ];
+    for (key, attempts) in attempts {
+        let (last, before) = attempts.split_last().unwrap();
+        for attempt in before {
+            direct.count(key, *attempt, WINDOW).await.unwrap();
+        }
+        // This prepares the statements. Then the pool tests the connection.
+        store.count("another", 1, WINDOW).await.unwrap();
+        while store.pool().num_idle() == 0 {
+            tokio::task::yield_now().await;
+        }
+        turns.hold_after(1);
+        let others = async {
+            turns.held().await;
+            for other in 1000..1040 {
+                direct.count(key, other, WINDOW).await.unwrap();
+            }
+            turns.release();
+        };
+        let (counted, ()) = tokio::join!(store.count(key, *last, WINDOW), others);
+        assert_eq!(u128::from(counted.unwrap().attempt), *last, "{key}");
+        let after = direct.count(key, 2000, WINDOW).await.unwrap().attempt;
+        let different = attempts.iter().max().unwrap();
+        assert_eq!(u128::from(after), different + 41, "{key}");
+    }
+}
+
+/// A store with one connection that goes through a proxy.
+async fn on_one_connection(direct: &MySqlStore) -> (MySqlStore, Turns) {
     let turns = Turns::before(MariaDbServer::shared().unwrap().port()).await;
-    let options = (*plain.pool().connect_options()).clone();
+    let options = (*direct.pool().connect_options()).clone();
     let options = options.port(turns.port());
     let pool = MySqlPoolOptions::new().max_connections(1);
     let pool = pool.test_before_acquire(false).connect_lazy_with(options);
-    assert_eq!(round_trips(MySqlStore::new(pool), &turns).await, 2);
+    (MySqlStore::new(pool), turns)
 }
+
+const WINDOW: Duration = Duration::from_mins(10);
 
 /// The round trips of the first attempt, of a later attempt, and of an attempt that is sent again.
 async fn round_trips(store: impl Store, turns: &Turns) -> usize {
-    const WINDOW: Duration = Duration::from_mins(10);
     const ATTEMPTS: usize = 20;
 
     // The preparation of the statements is not counted.

@@ -125,12 +125,7 @@ impl Request {
             }
             Change::Remove { expected } => DB::remove(connection, key, expected).await,
             Change::Count { attempt, micros } => {
-                let (first, id) = (count::first(*attempt), count::id(*attempt));
-                let line = DB::count(connection, key, &first, &id, *micros).await?;
-                return Ok(line.and_then(|(line, remaining)| {
-                    let number = count::number(&line, *attempt).transpose()?;
-                    Some(Found::Counted { number, remaining })
-                }));
+                return DB::count(connection, key, *attempt, *micros).await;
             }
         };
         if done? {

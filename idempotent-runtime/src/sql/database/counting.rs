@@ -6,17 +6,25 @@
 
 use std::future::Future;
 
-use bytes::Bytes;
+use super::batch::Found;
+use crate::record::count;
 
 /// The statements that count.
 pub trait Counting: sqlx::Database {
-    /// Counts the attempt `id` under `key`: as the `first` of a window of `micros` microseconds, or as one more. Returns the
-    /// line that is stored afterwards, and its remaining time in microseconds.
+    /// Counts the attempt under `key`: as the first of a window of `micros` microseconds, or as one more.
+    ///
+    /// The number of the attempt comes from the statement that counts. A later statement would not find it if 32 other attempts
+    /// were counted in between. `None`: the number is not known, and the attempt may be sent again.
     fn count(
         connection: &mut Self::Connection,
         key: &str,
-        first: &[u8],
-        id: &str,
+        attempt: u128,
         micros: i64,
-    ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Option<Found>>> + Send;
+}
+
+/// What an attempt found that was counted in this line. `None`: the line no longer names the attempt.
+pub(crate) fn find(line: &[u8], attempt: u128, remaining: i64) -> Option<Found> {
+    let number = count::number(line, attempt).transpose()?;
+    Some(Found::Counted { number, remaining })
 }

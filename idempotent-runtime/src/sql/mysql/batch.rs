@@ -28,8 +28,8 @@ use sqlx::{
 
 use self::document::{Documents, Kind};
 use self::statements as sql;
-use crate::record::count;
 use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
+use crate::sql::database::counting::find;
 use crate::world::random_bits;
 
 impl Batch for MySql {
@@ -190,11 +190,7 @@ impl<'a> Answers<'a> {
         let value: Option<Vec<u8>> = row.try_get(2)?;
         let request = self.requests[place];
         self.found[place] = match (value, &request.change) {
-            (Some(line), Change::Count { attempt, .. }) => {
-                let remaining = row.try_get(3)?;
-                let number = count::number(&line, *attempt).transpose();
-                number.map(|number| Found::Counted { number, remaining })
-            }
+            (Some(line), Change::Count { attempt, .. }) => find(&line, *attempt, row.try_get(3)?),
             (Some(value), _) => request.find(Some(value.into())),
             // The change goes alone, and reads the record.
             (None, _) => None,

@@ -1,9 +1,10 @@
 //! Counts attempts in MySQL and MariaDB.
 
-use bytes::Bytes;
 use sqlx::{MySql, MySqlConnection};
 
-use crate::sql::database::counting::Counting;
+use crate::record::count;
+use crate::sql::database::batch::Found;
+use crate::sql::database::counting::{Counting, find};
 
 /// The stored value as text; `digits` and `last` are its parts if it is a line.
 macro_rules! line {
@@ -71,17 +72,23 @@ macro_rules! counted {
 }
 pub(super) use {counted, digits, last, line};
 
+/// The answer has the number of the attempt as the last inserted id: 1 for an inserted row; 0 if the stored value does not name
+/// the attempt, because it is no line of a counter.
 const COUNT: &str = concat!(
-    "INSERT INTO idempotence (`key`, value, expires_at) VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)",
+    "INSERT INTO idempotence (`key`, value, expires_at) \
+     VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND)",
     counted!(
         "UTC_TIMESTAMP(6)",
         "?",
         "?",
         "UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND"
-    )
+    ),
+    ", value = IF(LAST_INSERT_ID(IF(LOCATE(?, value) = 0, 0, CAST(",
+    digits!(),
+    " AS UNSIGNED) - (LENGTH(value) - 16 - LOCATE(?, value)) DIV 17)) < 0, NULL, value)"
 );
 
-/// The window may have ended after the count. It is still the window of the attempt.
+/// The record after the count. The window may have ended meanwhile. It is still the window of the attempt.
 const LINE: &str = "
 SELECT SUBSTRING(value, 1, 1024), GREATEST(TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at), 0)
 FROM idempotence WHERE `key` = ?";
@@ -90,22 +97,33 @@ impl Counting for MySql {
     async fn count(
         connection: &mut MySqlConnection,
         key: &str,
-        first: &[u8],
-        id: &str,
+        attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<(Bytes, i64)>> {
+    ) -> sqlx::Result<Option<Found>> {
+        let (first, id) = (count::first(attempt), count::id(attempt));
+        let (first, id) = (first.as_ref(), id.as_bytes());
         let count = sqlx::query(COUNT)
             .bind(key.as_bytes())
             .bind(first)
             .bind(micros)
             .bind(first)
-            .bind(id.as_bytes())
-            .bind(id.as_bytes())
-            .bind(micros);
-        count.execute(&mut *connection).await?;
+            .bind(id)
+            .bind(id)
+            .bind(micros)
+            .bind(id)
+            .bind(id);
+        let number = count.execute(&mut *connection).await?.last_insert_id();
         let line = sqlx::query_as(LINE).bind(key.as_bytes());
         let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
-        Ok(line.map(|(line, remaining)| (line.into(), remaining)))
+        Ok(match line {
+            Some((line, remaining)) if number == 0 => find(&line, attempt, remaining),
+            None if number == 0 => None,
+            line => Some(Found::Counted {
+                number: Ok(number),
+                // The window has ended.
+                remaining: line.map_or(0, |(_, remaining)| remaining),
+            }),
+        })
     }
 }
 
@@ -117,23 +135,14 @@ mod tests {
     use super::*;
     use crate::sql::store::MySqlStore;
 
-    const FIRST: &[u8] = b"idem1 C count=1 last=0000000000000001\n";
-    const ID: &str = "0000000000000002";
-
     /// An insert has no plan: it finds a taken key by the index. Only the query for the line has a plan.
     #[tokio::test]
     async fn mysql_finds_the_row_by_its_key() {
         let url = MariaDbServer::shared().unwrap().database().unwrap();
         let store = MySqlStore::connect(&url).await.unwrap();
-        MySql::count(
-            &mut *store.pool().acquire().await.unwrap(),
-            "key",
-            FIRST,
-            ID,
-            1_000_000,
-        )
-        .await
-        .unwrap();
+        let mut connection = store.pool().acquire().await.unwrap();
+        let count = MySql::count(&mut connection, "key", 1, 1_000_000).await;
+        count.unwrap().unwrap();
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN {LINE}")));
         let explain = explain.bind(&b"key"[..]);
         let plan = explain.fetch_one(store.pool()).await.unwrap();

@@ -1,9 +1,10 @@
 //! Counts attempts in PostgreSQL.
 
-use bytes::Bytes;
 use sqlx::{PgConnection, Postgres};
 
-use crate::sql::database::counting::Counting;
+use crate::record::count;
+use crate::sql::database::batch::Found;
+use crate::sql::database::counting::{Counting, find};
 
 /// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than 1024
 /// bytes, so only 1024 bytes of a foreign value are read.
@@ -41,17 +42,17 @@ impl Counting for Postgres {
     async fn count(
         connection: &mut PgConnection,
         key: &str,
-        first: &[u8],
-        id: &str,
+        attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<(Bytes, i64)>> {
+    ) -> sqlx::Result<Option<Found>> {
+        let first = count::first(attempt);
         let count = sqlx::query_as(COUNT)
             .bind(key)
-            .bind(first)
+            .bind(first.as_ref())
             .bind(micros)
-            .bind(id);
-        let line: Option<(Vec<u8>, i64)> = count.fetch_optional(connection).await?;
-        Ok(line.map(|(line, remaining)| (line.into(), remaining)))
+            .bind(count::id(attempt));
+        let (line, remaining): (Vec<u8>, i64) = count.fetch_one(connection).await?;
+        Ok(find(&line, attempt, remaining))
     }
 }
 

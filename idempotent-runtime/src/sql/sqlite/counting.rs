@@ -1,9 +1,10 @@
 //! Counts attempts in SQLite.
 
-use bytes::Bytes;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::sql::database::counting::Counting;
+use crate::record::count;
+use crate::sql::database::batch::Found;
+use crate::sql::database::counting::{Counting, find};
 use crate::sql::database::time::{TICK, sqlite_now};
 
 /// The `GLOB` pattern of the `remembered` attempts in a line.
@@ -14,6 +15,7 @@ macro_rules! remembered_ids {
     };
 }
 
+/// The window may end before the answer. It is still the window of the attempt.
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
     sqlite_now!(),
@@ -39,33 +41,28 @@ const COUNT: &str = concat!(
     " AND instr(last, ?4) = 0
     ), idempotence.value) END, expires_at = CASE WHEN idempotence.expires_at <= ",
     sqlite_now!(),
-    " THEN excluded.expires_at ELSE idempotence.expires_at END"
-);
-
-/// The window may have ended after the count. It is still the window of the attempt.
-const LINE: &str = concat!(
-    "SELECT substr(value, 1, 1024), max(expires_at - ",
+    " THEN excluded.expires_at ELSE idempotence.expires_at END RETURNING substr(value, 1, 1024), max(expires_at - ",
     sqlite_now!(),
-    ", 0) FROM idempotence WHERE key = ?1"
+    ", 0)"
 );
 
 impl Counting for Sqlite {
     async fn count(
         connection: &mut SqliteConnection,
         key: &str,
-        first: &[u8],
-        id: &str,
+        attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let count = sqlx::query(COUNT)
+    ) -> sqlx::Result<Option<Found>> {
+        let first = count::first(attempt);
+        let count = sqlx::query_as(COUNT)
             .bind(key)
-            .bind(first)
+            .bind(first.as_ref())
             .bind(micros + TICK)
-            .bind(id);
-        count.execute(&mut *connection).await?;
-        let line = sqlx::query_as(LINE).bind(key);
-        let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
-        Ok(line.map(|(line, remaining)| (line.into(), remaining)))
+            .bind(count::id(attempt));
+        // All rows, so that an error of the commit, which comes after the row, is returned.
+        let lines: Vec<(Vec<u8>, i64)> = count.fetch_all(connection).await?;
+        let line = lines.first();
+        Ok(line.and_then(|(line, remaining)| find(line, attempt, *remaining)))
     }
 }
 
@@ -85,11 +82,6 @@ mod tests {
             let plan: Vec<String> = plan.iter().map(|row| row.get("detail")).collect();
             plan.join("\n")
         };
-        let line = plan(LINE).await;
-        assert!(
-            line.contains("SEARCH idempotence USING INDEX sqlite_autoindex_idempotence_1 (key=?)"),
-            "{line}"
-        );
         let count = plan(COUNT).await;
         assert!(
             !count.contains("SCAN idempotence") && !count.contains("SEARCH"),
