@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::counting::Counting;
+use super::counting::{Counted, Counting};
 use super::records::Records;
 use super::syntax::Syntax;
 use crate::record::count;
@@ -48,11 +48,8 @@ pub enum Found {
     Absent,
     /// Another record has the key.
     Other(Bytes),
-    /// The attempt is counted, and has this number. The window ends in `remaining` microseconds.
-    Counted {
-        number: Result<u64, StoreError>,
-        remaining: i64,
-    },
+    /// The attempt is counted.
+    Counted(Counted),
 }
 
 impl Found {
@@ -61,7 +58,7 @@ impl Found {
         match self {
             Self::Done => Ok(Claim::Claimed),
             Self::Other(stored) => Ok(Claim::Taken(stored)),
-            Self::Absent | Self::Counted { .. } => Err(mixed_up()),
+            Self::Absent | Self::Counted(_) => Err(mixed_up()),
         }
     }
 
@@ -71,14 +68,14 @@ impl Found {
             Self::Done => Ok(Swap::Done),
             Self::Absent => Ok(Swap::Absent),
             Self::Other(stored) => Ok(Swap::Other(stored)),
-            Self::Counted { .. } => Err(mixed_up()),
+            Self::Counted(_) => Err(mixed_up()),
         }
     }
 
     /// The outcome of a count.
     pub(crate) fn into_count(self) -> Result<Count, StoreError> {
         match self {
-            Self::Counted { number, remaining } => Ok(Count {
+            Self::Counted(Counted { number, remaining }) => Ok(Count {
                 attempt: number?,
                 remaining: Duration::from_micros(remaining.unsigned_abs()),
             }),
@@ -125,7 +122,8 @@ impl Request {
             }
             Change::Remove { expected } => DB::remove(connection, key, expected).await,
             Change::Count { attempt, micros } => {
-                return DB::count(connection, key, *attempt, *micros).await;
+                let counted = DB::count(connection, key, *attempt, *micros).await?;
+                return Ok(counted.map(Found::Counted));
             }
         };
         if done? {

@@ -6,8 +6,8 @@
 
 use std::future::Future;
 
-use super::batch::Found;
 use crate::record::count;
+use crate::store::StoreError;
 
 /// The statements that count.
 pub trait Counting: sqlx::Database {
@@ -20,11 +20,22 @@ pub trait Counting: sqlx::Database {
         key: &str,
         attempt: u128,
         micros: i64,
-    ) -> impl Future<Output = sqlx::Result<Option<Found>>> + Send;
+    ) -> impl Future<Output = sqlx::Result<Option<Counted>>> + Send;
 }
 
-/// What an attempt found that was counted in this line. `None`: the line no longer names the attempt.
-pub(crate) fn find(line: &[u8], attempt: u128, remaining: i64) -> Option<Found> {
-    let number = count::number(line, attempt).transpose()?;
-    Some(Found::Counted { number, remaining })
+/// A counted attempt.
+#[derive(Debug)]
+pub struct Counted {
+    /// The number of the attempt, or why it was not counted.
+    pub(crate) number: Result<u64, StoreError>,
+    /// The microseconds until the end of the window.
+    pub(crate) remaining: i64,
+}
+
+impl Counted {
+    /// Finds an attempt in the line in which it was counted. `None`: the line no longer names the attempt.
+    pub(crate) fn find(line: &[u8], attempt: u128, remaining: i64) -> Option<Self> {
+        let number = count::number(line, attempt).transpose()?;
+        Some(Self { number, remaining })
+    }
 }

@@ -29,7 +29,7 @@ use sqlx::{
 use self::document::{Documents, Kind};
 use self::statements as sql;
 use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
-use crate::sql::database::counting::find;
+use crate::sql::database::counting::Counted;
 use crate::world::random_bits;
 
 impl Batch for MySql {
@@ -190,7 +190,9 @@ impl<'a> Answers<'a> {
         let value: Option<Vec<u8>> = row.try_get(2)?;
         let request = self.requests[place];
         self.found[place] = match (value, &request.change) {
-            (Some(line), Change::Count { attempt, .. }) => find(&line, *attempt, row.try_get(3)?),
+            (Some(line), Change::Count { attempt, .. }) => {
+                Counted::find(&line, *attempt, row.try_get(3)?).map(Found::Counted)
+            }
             (Some(value), _) => request.find(Some(value.into())),
             // The change goes alone, and reads the record.
             (None, _) => None,

@@ -3,8 +3,7 @@
 use sqlx::{MySql, MySqlConnection};
 
 use crate::record::count;
-use crate::sql::database::batch::Found;
-use crate::sql::database::counting::{Counting, find};
+use crate::sql::database::counting::{Counted, Counting};
 
 /// The stored value as text; `digits` and `last` are its parts if it is a line.
 macro_rules! line {
@@ -99,7 +98,7 @@ impl Counting for MySql {
         key: &str,
         attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<Found>> {
+    ) -> sqlx::Result<Option<Counted>> {
         let (first, id) = (count::first(attempt), count::id(attempt));
         let (first, id) = (first.as_ref(), id.as_bytes());
         let count = sqlx::query(COUNT)
@@ -116,9 +115,9 @@ impl Counting for MySql {
         let line = sqlx::query_as(LINE).bind(key.as_bytes());
         let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;
         Ok(match line {
-            Some((line, remaining)) if number == 0 => find(&line, attempt, remaining),
+            Some((line, remaining)) if number == 0 => Counted::find(&line, attempt, remaining),
             None if number == 0 => None,
-            line => Some(Found::Counted {
+            line => Some(Counted {
                 number: Ok(number),
                 // The window has ended.
                 remaining: line.map_or(0, |(_, remaining)| remaining),

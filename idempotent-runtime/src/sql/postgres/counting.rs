@@ -3,8 +3,7 @@
 use sqlx::{PgConnection, Postgres};
 
 use crate::record::count;
-use crate::sql::database::batch::Found;
-use crate::sql::database::counting::{Counting, find};
+use crate::sql::database::counting::{Counted, Counting};
 
 /// The newline is written as `chr(10)`, because settings decide what a backslash means in a string. A line is shorter than 1024
 /// bytes, so only 1024 bytes of a foreign value are read.
@@ -44,7 +43,7 @@ impl Counting for Postgres {
         key: &str,
         attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<Found>> {
+    ) -> sqlx::Result<Option<Counted>> {
         let first = count::first(attempt);
         let count = sqlx::query_as(COUNT)
             .bind(key)
@@ -52,7 +51,7 @@ impl Counting for Postgres {
             .bind(micros)
             .bind(count::id(attempt));
         let (line, remaining): (Vec<u8>, i64) = count.fetch_one(connection).await?;
-        Ok(find(&line, attempt, remaining))
+        Ok(Counted::find(&line, attempt, remaining))
     }
 }
 

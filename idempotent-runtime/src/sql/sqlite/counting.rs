@@ -3,8 +3,7 @@
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::record::count;
-use crate::sql::database::batch::Found;
-use crate::sql::database::counting::{Counting, find};
+use crate::sql::database::counting::{Counted, Counting};
 use crate::sql::database::time::{TICK, sqlite_now};
 
 /// The `GLOB` pattern of the `remembered` attempts in a line.
@@ -52,7 +51,7 @@ impl Counting for Sqlite {
         key: &str,
         attempt: u128,
         micros: i64,
-    ) -> sqlx::Result<Option<Found>> {
+    ) -> sqlx::Result<Option<Counted>> {
         let first = count::first(attempt);
         let count = sqlx::query_as(COUNT)
             .bind(key)
@@ -62,7 +61,7 @@ impl Counting for Sqlite {
         // All rows, so that an error of the commit, which comes after the row, is returned.
         let lines: Vec<(Vec<u8>, i64)> = count.fetch_all(connection).await?;
         let line = lines.first();
-        Ok(line.and_then(|(line, remaining)| find(line, attempt, *remaining)))
+        Ok(line.and_then(|(line, remaining)| Counted::find(line, attempt, *remaining)))
     }
 }
 

@@ -300,7 +300,7 @@ fn an_attempt_has_its_number_although_others_count_right_after_it() {
         let found = send(&mut connection, requests.collect()).await;
         AFTER_COMMIT.set("");
         let numbers = found.unwrap().into_iter().map(|(_, found)| match found {
-            Some(Found::Counted { number, .. }) => number.ok(),
+            Some(Found::Counted(counted)) => counted.number.ok(),
             _ => None,
         });
         numbers.collect::<Vec<_>>() == [Some(1), Some(2), None]
