@@ -226,6 +226,11 @@ fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> 
         );
         return Err(error(name.span(), message, help));
     }
+    if word == "disabled" {
+        let help = "`disabled` is a setting: write it into the file of the settings or an environment variable, so that it can change \
+                    without a new build";
+        return Err(error(name.span(), message, help));
+    }
     Err(match closest(&word, &NAMES) {
         Some(option) => error(
             name.span(),

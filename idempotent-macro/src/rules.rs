@@ -77,14 +77,20 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
 }
 
 fn check_context(options: &Options, function: &Function, errors: &mut Errors) {
+    let names = function.names();
+    let is_taken = |word: &str| names.iter().any(|name| *name == word);
     if let Some(context) = &options.context
-        && function.names().iter().any(|name| context == name)
+        && is_taken(&context.to_string())
     {
         let message = format_args!(
             "`{context}` is already an argument of `{}`",
             function.sig.ident
         );
-        let help = "choose another name for the context, as in `context = cx`";
+        let free = ["cx", "call", "this_call"]
+            .into_iter()
+            .find(|word| !is_taken(word));
+        let free = free.unwrap_or("another_name");
+        let help = format_args!("choose another name for the context, as in `context = {free}`");
         errors.push(error(context.span(), message, help));
     }
 }

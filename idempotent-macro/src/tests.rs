@@ -156,6 +156,10 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
             "unknown option `user_id`\nhelp: write several parts in one string, as in `payload = \"user_id, file_md5\"`",
         ),
         (
+            quote!(disabled = true),
+            "unknown option `disabled`\nhelp: `disabled` is a setting: write it into the file of the settings or an environment variable, so that it can change without a new build",
+        ),
+        (
             quote!(replai = true),
             "unknown option `replai`\nhelp: did you mean `replay`?",
         ),
@@ -296,6 +300,14 @@ fn an_error_with_when_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(key = id, when = true),
+            "`when = true` guards every call\nhelp: leave `when` out".to_owned(),
+        ),
+        (
+            quote!(key = id, when = false),
+            "`when = false` guards no call\nhelp: remove the attribute, or use the setting `disabled` to run unguarded for a while".to_owned(),
+        ),
+        (
+            quote!(key = id, when = 1),
             format!("{what} an expression over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out"),
         ),
         (

@@ -114,6 +114,18 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
     let help = match literal(&value) {
         None => return Ok(value),
         Some(Lit::Str(text)) => format!("write it without quotes, as in `when = {}`", text.value()),
+        Some(Lit::Bool(always)) => {
+            let (which, help) = if always.value() {
+                ("every", "leave `when` out")
+            } else {
+                (
+                    "no",
+                    "remove the attribute, or use the setting `disabled` to run unguarded for a while",
+                )
+            };
+            let message = format_args!("`when = {}` guards {which} call", always.value());
+            return Err(error(span(&value), message, help));
+        }
         Some(_) => "write an expression over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out".to_owned(),
     };
     let message = "`when` must be an expression of type `bool` that says which calls are guarded";
