@@ -117,7 +117,7 @@ impl KnownEndpoints {
                 called.policy = table.resolve(name).apply(called.attribute).policy;
                 called.reported = false;
             }
-            (state.table.disabled(), state.unknown_endpoints())
+            (state.disabled(), state.unknown_endpoints())
         };
         for problem in disabled.into_iter().chain(unknown) {
             tracing::warn!(target: "idempotence", "{problem}");
@@ -263,7 +263,7 @@ impl KnownEndpoints {
 
     /// The settings in force that disable the guard, a line each.
     pub(crate) fn disabled(&self) -> Vec<String> {
-        self.read_state().table.disabled()
+        self.read_state().disabled()
     }
 
     /// Watches the routes of a layer for as long as the layer lives.
@@ -331,10 +331,18 @@ impl State {
 
     /// The unknown endpoints that have settings, a line each.
     fn unknown_endpoints(&self) -> Vec<String> {
+        self.table.unknown_endpoints(&self.known())
+    }
+
+    fn disabled(&self) -> Vec<String> {
+        self.table.disabled(&self.known())
+    }
+
+    /// The endpoints of attributes in this program, and the endpoints that were called.
+    fn known(&self) -> Vec<&str> {
         let registered = Registered::all().map(|registered| registered.name);
         let called = self.called.iter().map(|(name, _)| name);
-        let known: Vec<&str> = registered.chain(called).collect();
-        self.table.unknown_endpoints(&known)
+        registered.chain(called).collect()
     }
 }
 

@@ -53,8 +53,8 @@ impl Table {
         }
     }
 
-    /// A line for each setting in force that disables the guard.
-    pub(crate) fn disabled(&self) -> Vec<String> {
+    /// A line for each setting in force that disables the guard. It says which endpoints are not among the `known` endpoints.
+    pub(crate) fn disabled(&self, known: &[&str]) -> Vec<String> {
         let all = self.all.disabled.iter().filter(|setting| setting.value);
         let all = all.map(|setting| {
             let origin = &setting.origin;
@@ -69,7 +69,13 @@ impl Table {
         let named = in_file.chain(&self.in_env).filter_map(|(name, named)| {
             let setting = named.overrides.disabled.as_ref()?;
             let origin = &setting.origin;
-            let line = || format!("{origin}: `disabled = true` for `{name}`: {UNGUARDED}");
+            let is_known = |known: &&str| *known == name || in_capitals(known) == *name;
+            let unknown = if known.iter().any(is_known) {
+                ""
+            } else {
+                " (no call has had this name yet: is it misspelled?)"
+            };
+            let line = || format!("{origin}: `disabled = true` for `{name}`{unknown}: {UNGUARDED}");
             setting.value.then(line)
         });
         all.chain(named).collect()
@@ -174,9 +180,11 @@ mod tests {
         let [a, b] = [
             "a.toml:6: `disabled = true` for `a`",
             "IDEMPOTENCE__B__DISABLED: `disabled = true` for `B`",
-        ]
-        .map(|line| format!("{line}: {UNGUARDED}"));
-        assert_eq!(table.disabled(), [a, b]);
+        ];
+        let line = |line, unknown| format!("{line}{unknown}: {UNGUARDED}");
+        let unknown = " (no call has had this name yet: is it misspelled?)";
+        assert_eq!(table.disabled(&["a", "b"]), [line(a, ""), line(b, "")]);
+        assert_eq!(table.disabled(&["c", "b"]), [line(a, unknown), line(b, "")]);
     }
 
     #[test]
