@@ -99,6 +99,9 @@ impl<R> StormReport<R> {
 
     /// What is wrong if exactly one body had to run in each endpoint, and what to look at.
     pub(super) fn why_not_once(&self) -> Option<String> {
+        if self.calls() == 0 {
+            return Some("the storm has no calls".to_owned());
+        }
         let silent = self.silent();
         if silent > 0 || self.endpoints.is_empty() {
             return Some(format!(
