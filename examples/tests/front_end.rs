@@ -386,6 +386,8 @@ async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
         ("taken: refresh", 0, true),
         ("token_used: new_token", 1, true),
         ("token_unknown: new_token", 1, true),
+        ("scope_missing: fix", 0, true),
+        ("payload_malformed: fix", 0, false),
         ("already_done: ignore", 0, false),
         ("result_unavailable: refresh", 0, false),
     ] {
