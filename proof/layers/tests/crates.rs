@@ -34,6 +34,22 @@ const SERVERS: [&str; 17] = [
     "lib",
 ];
 
+/// The files of the client from the bottom up: each uses only files before it.
+const CLIENT: [&str; 12] = [
+    "key",
+    "profile",
+    "body",
+    "problem",
+    "advice",
+    "backoff",
+    "answer",
+    "unanswered",
+    "redirects",
+    "tries",
+    "requests",
+    "lib",
+];
+
 /// The files of the Redis wing from the bottom up: each uses only files before it.
 const REDIS: [&str; 49] = [
     // Commands, answers and errors of a server.
@@ -555,6 +571,11 @@ fn files_of_the_test_servers_use_only_files_before_them() {
 }
 
 #[test]
+fn files_of_the_client_use_only_files_before_them() {
+    assert_in_order(&layers("idempotence-client"), &CLIENT);
+}
+
+#[test]
 fn files_of_redis_use_only_files_before_them() {
     assert_wing_in_order("redis", &REDIS);
 }
@@ -675,5 +696,6 @@ fn no_file_has_more_than_400_lines_and_no_function_more_than_60() {
     let longer = |layers: &Layers| layers.longer_than(400, 60);
     assert_eq!(longer(&layers("idempotent-macro")), [""; 0]);
     assert_eq!(longer(&layers("test-servers")), [""; 0]);
+    assert_eq!(longer(&layers("idempotence-client")), [""; 0]);
     assert_eq!(longer(&RUNTIME_LAYERS), [""; 0]);
 }

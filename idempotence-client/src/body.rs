@@ -1,0 +1,125 @@
+//! The body of a response, which is read before the caller gets the response: a body that breaks off is a lost answer, and the
+//! same request gets it again.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use reqwest::{Body, Response, ResponseBuilderExt as _};
+
+/// Reads the body up to `limit` bytes. An event stream is not read.
+///
+/// # Errors
+///
+/// If the body breaks off before its end and before the limit.
+pub(crate) async fn read(
+    response: Response,
+    limit: usize,
+) -> reqwest::Result<http::Response<ReadBody>> {
+    let is_stream = is_event_stream(response.headers());
+    let url = response.url().clone();
+    let (mut head, rest) = http::Response::from(response).into_parts();
+    // The response that is made again of these parts takes its URL from here.
+    if let Some(extensions) = http::response::Builder::new().url(url).extensions_mut() {
+        head.extensions.extend(mem::take(extensions));
+    }
+    let mut body = ReadBody {
+        frames: VecDeque::new(),
+        rest: Some(rest),
+    };
+    if !is_stream {
+        body.read(limit).await?;
+    }
+    Ok(http::Response::from_parts(head, body))
+}
+
+/// The response for the caller.
+pub(crate) fn whole(response: http::Response<ReadBody>) -> Response {
+    Response::from(response.map(Body::wrap))
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE);
+    let text = value.and_then(|value| value.to_str().ok());
+    let essence = text.and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// A body whose beginning was read.
+pub(crate) struct ReadBody {
+    frames: VecDeque<Frame<Bytes>>,
+    /// `None` after the end.
+    rest: Option<Body>,
+}
+
+impl ReadBody {
+    /// The body, if it was read to its end.
+    pub(crate) fn to_bytes(&self) -> Option<Vec<u8>> {
+        let parts = self.frames.iter().filter_map(Frame::data_ref);
+        let is_whole = self.rest.is_none();
+        is_whole.then(|| parts.flatten().copied().collect())
+    }
+
+    async fn read(&mut self, limit: usize) -> reqwest::Result<()> {
+        let mut length = 0;
+        while let Some(rest) = &mut self.rest
+            && length <= limit
+        {
+            match rest.frame().await.transpose()? {
+                Some(frame) => {
+                    length += frame.data_ref().map_or(0, Bytes::len);
+                    self.frames.push_back(frame);
+                }
+                None => self.rest = None,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl http_body::Body for ReadBody {
+    type Data = Bytes;
+    type Error = reqwest::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<reqwest::Result<Frame<Bytes>>>> {
+        match self.frames.pop_front() {
+            Some(frame) => Poll::Ready(Some(Ok(frame))),
+            None => match &mut self.rest {
+                Some(rest) => Pin::new(rest).poll_frame(cx),
+                None => Poll::Ready(None),
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let read: usize = self
+            .frames
+            .iter()
+            .filter_map(Frame::data_ref)
+            .map(Bytes::len)
+            .sum();
+        let read = read as u64;
+        let rest = self
+            .rest
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let mut hint = SizeHint::new();
+        hint.set_lower(read.saturating_add(rest.lower()));
+        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(read)) {
+            hint.set_upper(upper);
+        }
+        hint
+    }
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod advice;
+mod answer;
+mod backoff;
+mod body;
+mod key;
+mod problem;
+mod profile;
+mod redirects;
+mod requests;
+mod tries;
+mod unanswered;
+
+pub use self::answer::Answer;
+pub use self::key::{IdempotencyKey, InvalidKey};
+pub use self::problem::{ClientAction, Problem};
+pub use self::profile::Profile;
+pub use self::redirects::same_server_redirects;
+pub use self::requests::IdempotentRequests;
+pub use self::unanswered::Unanswered;

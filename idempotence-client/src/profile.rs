@@ -1,0 +1,66 @@
+//! The conventions of servers.
+
+use http::{HeaderName, Method};
+
+/// The convention of the server: how a key is sent, and how a repeated answer is marked.
+///
+/// | profile | header of the key | a replay has | default methods |
+/// | --- | --- | --- | --- |
+/// | `Ietf` | `Idempotency-Key: "8e03978e-…"` | `Idempotency-Replayed: true` | `POST`, `PATCH` |
+/// | `Stripe` | `Idempotency-Key: 8e03978e-…` | `Idempotent-Replayed: true` | `POST` |
+/// | `Acp` | `Idempotency-Key: 8e03978e-…` | `Idempotent-Replayed: true` | `POST` |
+/// | `Repeatability` | `Repeatability-Request-ID: 8e03978e-…`, with `Repeatability-First-Sent` | no mark | `POST`, `PUT`, `PATCH`, `DELETE` |
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Profile {
+    /// The IETF draft `idempotency-key-header-07`, which has expired without becoming an RFC. Its key is a text in quotes.
+    #[default]
+    Ietf,
+    /// Version 1 of Stripe's API.
+    Stripe,
+    /// The Agentic Commerce Protocol.
+    Acp,
+    /// OASIS Repeatable Requests 1.0, as services of Azure use it.
+    Repeatability,
+}
+
+/// The row of a profile.
+#[derive(Debug, Clone)]
+pub(crate) struct Convention {
+    pub(crate) key: HeaderName,
+    /// Whether the key is a String of RFC 9651.
+    pub(crate) is_quoted: bool,
+    /// The header with the time of the first try.
+    pub(crate) first_sent: Option<HeaderName>,
+    /// The header of a replay.
+    pub(crate) replay: Option<HeaderName>,
+    pub(crate) methods: Vec<Method>,
+}
+
+impl Profile {
+    pub(crate) fn convention(self) -> Convention {
+        let stripe = Convention {
+            key: HeaderName::from_static("idempotency-key"),
+            is_quoted: false,
+            first_sent: None,
+            replay: Some(HeaderName::from_static("idempotent-replayed")),
+            methods: vec![Method::POST],
+        };
+        match self {
+            Self::Ietf => Convention {
+                is_quoted: true,
+                replay: Some(HeaderName::from_static("idempotency-replayed")),
+                methods: vec![Method::POST, Method::PATCH],
+                ..stripe
+            },
+            Self::Stripe | Self::Acp => stripe,
+            Self::Repeatability => Convention {
+                key: HeaderName::from_static("repeatability-request-id"),
+                is_quoted: false,
+                first_sent: Some(HeaderName::from_static("repeatability-first-sent")),
+                replay: None,
+                methods: vec![Method::POST, Method::PUT, Method::PATCH, Method::DELETE],
+            },
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Sends one request until it has an answer.
+
+use std::time::Duration;
+
+use http::{Extensions, HeaderName};
+use reqwest::{Request, Response};
+use reqwest_middleware::{Error, Next, Result};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::advice::{self, Advice};
+use crate::answer::Answer;
+use crate::backoff::Backoff;
+use crate::body;
+use crate::key::IdempotencyKey;
+use crate::problem::{self, Problem};
+use crate::unanswered::{Failure, Unanswered};
+
+/// How one request is sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Tries {
+    /// The header of a replay.
+    pub(crate) replay: Option<HeaderName>,
+    /// The longest body of an answer that is read before the caller gets the response, in bytes.
+    pub(crate) response_limit: usize,
+    /// `None` if another middleware repeats requests.
+    pub(crate) patience: Option<Patience>,
+}
+
+/// How long a request is repeated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    /// The time of all tries and pauses.
+    pub(crate) deadline: Duration,
+    pub(crate) try_timeout: Duration,
+    pub(crate) backoff: Backoff,
+}
+
+impl Tries {
+    pub(crate) async fn send(
+        &self,
+        key: IdempotencyKey,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        if let Some(patience) = self.patience {
+            return self.repeat(patience, key, request, extensions, next).await;
+        }
+        let (response, _) = self.once(&key, 1, request, extensions, next).await?;
+        Ok(response)
+    }
+
+    /// Sends the request until its answer is final, or the next pause does not fit in the deadline.
+    async fn repeat(
+        &self,
+        patience: Patience,
+        key: IdempotencyKey,
+        mut request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let (method, server) = (request.method().clone(), request.url().origin());
+        let end = Instant::now().checked_add(patience.deadline);
+        let mut tries = 0;
+        loop {
+            let again = request.try_clone();
+            let is_repeatable = again.is_some();
+            tries += 1;
+            let once = self.once(&key, tries, request, extensions, next.clone());
+            let result = timeout(patience.try_timeout.min(remaining(end)), once).await;
+            let (outcome, advice) = judge(result);
+            if let (Some(again), Advice::Repeat(named)) = (again, advice) {
+                let pause = patience.backoff.pause(tries, named);
+                if pause < remaining(end) {
+                    drop(outcome);
+                    sleep(pause).await;
+                    request = again;
+                    continue;
+                }
+            }
+            return outcome.map_err(|last| {
+                Error::middleware(Unanswered {
+                    key,
+                    method,
+                    server: server.ascii_serialization(),
+                    tries,
+                    is_repeatable,
+                    last,
+                })
+            });
+        }
+    }
+
+    /// Sends the request once.
+    async fn once(
+        &self,
+        key: &IdempotencyKey,
+        tries: u32,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<(Response, Advice)> {
+        let response = next.run(request, extensions).await?;
+        let status = response.status();
+        let is_refusal = status.is_client_error() || status.is_server_error();
+        let limit = if is_refusal {
+            self.response_limit.max(problem::LONGEST)
+        } else {
+            self.response_limit
+        };
+        let mut response = body::read(response, limit).await?;
+        let headers = response.headers();
+        let problem = if is_refusal {
+            Problem::read(headers, response.body())
+        } else {
+            None
+        };
+        let mark = self.replay.as_ref().and_then(|name| headers.get(name));
+        let is_replay = mark.is_some_and(|mark| mark.as_bytes().eq_ignore_ascii_case(b"true"));
+        let advice = Advice::of(status, headers, is_replay, problem.as_ref());
+        let answer = Answer {
+            key: key.clone(),
+            tries,
+            is_replay,
+            ends_key: advice::ends_key(status, is_replay, problem.as_ref()),
+            retry_after: advice::retry_after(headers, problem.as_ref()),
+            problem,
+        };
+        response.extensions_mut().insert(answer);
+        Ok((body::whole(response), advice))
+    }
+}
+
+/// The outcome of one try, and what to do after it.
+fn judge(
+    result: std::result::Result<Result<(Response, Advice)>, Elapsed>,
+) -> (std::result::Result<Response, Failure>, Advice) {
+    match result {
+        Ok(Ok((response, advice))) => (Ok(response), advice),
+        Ok(Err(error)) => {
+            let advice = Advice::after(&error);
+            (Err(Failure::Error(error)), advice)
+        }
+        Err(_) => (Err(Failure::TimedOut), Advice::Repeat(None)),
+    }
+}
+
+fn remaining(end: Option<Instant>) -> Duration {
+    end.map_or(Duration::MAX, |end| {
+        end.saturating_duration_since(Instant::now())
+    })
+}

@@ -1,0 +1,210 @@
+//! Which requests have a key, and which key.
+
+use std::time::UNIX_EPOCH;
+
+use async_trait::async_trait;
+use http::{Extensions, HeaderName, Method};
+use idempotence_client::{Answer, IdempotencyKey, IdempotentRequests, InvalidKey, Profile};
+use reqwest::{Request, Response};
+use reqwest_middleware::{ClientBuilder, Error, Middleware, Next, Result};
+
+use crate::script::{Script, Step, URL, requests};
+use crate::shop::until;
+
+fn lost(tries: usize) -> Script {
+    Script::new((0..tries).map(|_| Step::Lost))
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_tries_of_a_request_have_one_key_and_each_request_has_its_own() {
+    let script = lost(2);
+    let client = script.client(requests());
+    for _ in 0..2 {
+        let response = client.post(URL).send().await.unwrap();
+        let key = Answer::of(&response).unwrap().key().as_str().to_owned();
+        assert_eq!(
+            script.keys().last().unwrap().as_deref(),
+            Some(&*format!("\"{key}\""))
+        );
+    }
+    let keys = script.keys();
+    assert!(
+        keys[0].is_some() && keys[0] == keys[1] && keys[1] == keys[2],
+        "{keys:?}"
+    );
+    assert!(
+        keys.len() == 4 && keys[3].is_some() && keys[3] != keys[2],
+        "{keys:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_key_of_the_caller_is_kept() {
+    let key: IdempotencyKey = r#"order "7""#.parse().unwrap();
+    let script = lost(1);
+    let client = script.client(requests());
+    client
+        .post(URL)
+        .with_extension(key.clone())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        script.keys(),
+        [(); 2].map(|()| Some(r#""order \"7\"""#.to_owned()))
+    );
+
+    let script = lost(1);
+    let client = script.client(requests());
+    let request = client
+        .post(URL)
+        .header("Idempotency-Key", "seven")
+        .with_extension(key);
+    let response = request.send().await.unwrap();
+    assert_eq!(script.keys(), [(); 2].map(|()| Some("seven".to_owned())));
+    assert_eq!(Answer::of(&response).unwrap().key().as_str(), "seven");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_guarded_requests_get_a_key_and_another_try() {
+    let other_host = "http://other.example/orders";
+    for (method, url, is_guarded) in [
+        (Method::POST, URL, true),
+        (Method::PATCH, URL, true),
+        (Method::POST, "http://SHOP.example:81/", true),
+        (Method::GET, URL, false),
+        (Method::PUT, URL, false),
+        (Method::POST, other_host, false),
+        (Method::POST, "http://shop.example.evil.example/", false),
+    ] {
+        let script = lost(1);
+        let result = script
+            .client(requests())
+            .request(method.clone(), url)
+            .send()
+            .await;
+        assert_eq!(result.is_ok(), is_guarded, "{method} {url}");
+        assert_eq!(script.keys()[0].is_some(), is_guarded, "{method} {url}");
+        assert_eq!(script.tries(), 1 + usize::from(is_guarded));
+    }
+    let script = lost(1);
+    let request = script.client(requests()).put(other_host);
+    let response = request
+        .with_extension(IdempotencyKey::random())
+        .send()
+        .await
+        .unwrap();
+    assert!(script.tries() == 2 && Answer::of(&response).is_some());
+
+    let script = lost(1);
+    let except = IdempotentRequests::to(|request| request.url().path() != "/search");
+    let client = script.client(except.methods([Method::POST, Method::PUT]));
+    assert!(
+        client
+            .post("http://shop.example/search")
+            .send()
+            .await
+            .is_err()
+    );
+    assert!(client.put(URL).send().await.is_ok());
+    assert!(script.keys()[0].is_none() && script.keys()[1].is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_key_is_an_error_before_anything_is_sent() {
+    let script = Script::default();
+    let client = script.client(requests());
+    let twice = client
+        .post(URL)
+        .header("Idempotency-Key", "a")
+        .header("Idempotency-Key", "b");
+    for request in [client.post(URL).header("Idempotency-Key", "\"open"), twice] {
+        let Error::Middleware(error) = request.send().await.unwrap_err() else {
+            panic!("an error of the middleware");
+        };
+        assert!(error.is::<InvalidKey>(), "{error}");
+    }
+    assert_eq!(script.tries(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_of_another_name_carries_the_key() {
+    let script = Script::default();
+    let name = HeaderName::from_static("paypal-request-id");
+    let client = script.client(requests().key_header(name));
+    let response = client
+        .post(URL)
+        .header("PayPal-Request-Id", "7")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(Answer::of(&response).unwrap().key().as_str(), "7");
+    assert_eq!(script.keys(), [None]);
+}
+
+/// A retry middleware of another crate. It waits until the next second of the time of day.
+struct Again;
+
+#[async_trait]
+impl Middleware for Again {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let first = request.try_clone().unwrap();
+        let seconds = || UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let begin = seconds();
+        match next.clone().run(first, extensions).await {
+            Err(Error::Reqwest(_)) => {
+                until(|| seconds() > begin).await;
+                next.run(request, extensions).await
+            }
+            result => result,
+        }
+    }
+}
+
+#[tokio::test]
+async fn another_retry_middleware_inside_or_outside_keeps_the_key_and_the_time_of_the_first_try() {
+    let without_retries = || requests().without_retries();
+    for (guard, name, is_outside) in [
+        (without_retries(), "idempotency-key", true),
+        (without_retries(), "idempotency-key", false),
+        (
+            without_retries().profile(Profile::Repeatability),
+            "repeatability-first-sent",
+            true,
+        ),
+    ] {
+        let script = lost(1);
+        let client = ClientBuilder::new(reqwest::Client::new());
+        let client = if is_outside {
+            client.with(Again).with(guard)
+        } else {
+            client.with(guard).with(Again)
+        };
+        let client = client.with(script.clone()).build();
+        for _ in 0..2 {
+            client.post(URL).send().await.unwrap();
+        }
+        let values = script.header(name);
+        assert!(values.len() == 3 && values[0].is_some(), "{values:?}");
+        assert!(
+            values[0] == values[1] && values[1] != values[2],
+            "{values:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_retries_errors_stay_as_reqwest_returns_them() {
+    let script = lost(1);
+    let client = script.client(requests().without_retries());
+    assert!(matches!(
+        client.post(URL).send().await,
+        Err(Error::Reqwest(_))
+    ));
+    assert_eq!(script.tries(), 1);
+}

@@ -1,0 +1,253 @@
+//! Orders through a proxy that loses requests and replies.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idempotence::http::Profile;
+use idempotence::{Idempotency, MemoryStore};
+use idempotence_client::{Answer, IdempotencyKey, IdempotentRequests, Unanswered};
+use idempotence_test_servers::RedisServer;
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use tokio::sync::Barrier;
+
+use crate::proxy::{Fault, Proxy};
+use crate::shop::{Shop, client, until};
+
+/// Half of the connections are whole.
+const FAULTS: [Fault; 10] = [
+    Fault::LoseRequest,
+    Fault::LoseReply,
+    Fault::None,
+    Fault::None,
+    Fault::CutHead,
+    Fault::CutBody,
+    Fault::None,
+    Fault::Silence,
+    Fault::None,
+    Fault::None,
+];
+
+/// The number of orders, which are sent at the same time.
+const ORDERS: usize = 40;
+
+fn requests() -> IdempotentRequests {
+    IdempotentRequests::to_hosts(["127.0.0.1"])
+        .try_timeout(Duration::from_secs(2))
+        .backoff(Duration::from_millis(20), Duration::from_millis(100))
+}
+
+fn guarded(requests: IdempotentRequests) -> ClientWithMiddleware {
+    ClientBuilder::new(client().build().unwrap())
+        .with(requests)
+        .build()
+}
+
+/// Sends all orders at once, by a function that sends one order until it is answered.
+async fn send_all<F>(send: impl Fn(String) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(ORDERS));
+    let mut tasks = tokio::task::JoinSet::new();
+    for order in 0..ORDERS {
+        let (barrier, order) = (Arc::clone(&barrier), send(format!("order {order}")));
+        tasks.spawn(async move {
+            barrier.wait().await;
+            order.await;
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap();
+    }
+}
+
+/// Asserts that each order was placed once, and answered with its own answer.
+async fn assert_each_order_is_placed_once(shop: &Shop, proxy: &Proxy) {
+    let (url, client) = (proxy.url(), guarded(requests()));
+    send_all(|order| {
+        let request = client.post(&url).body(order.clone());
+        async move {
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), 201);
+            let answer = Answer::of(&response).unwrap();
+            assert!(answer.ends_key());
+            // After a lost reply the server knows the key. A lost request leaves no trace.
+            assert!(answer.tries() > 1 || !answer.is_replay(), "{answer:?}");
+            assert_eq!(response.text().await.unwrap(), order);
+        }
+    })
+    .await;
+    let orders = shop.orders();
+    assert_eq!(orders.len(), ORDERS);
+    assert!(orders.values().all(|count| *count == 1), "{orders:?}");
+    assert!(
+        proxy.connections() > ORDERS + ORDERS / 4,
+        "{}",
+        proxy.connections()
+    );
+}
+
+#[tokio::test]
+async fn each_order_is_placed_once_although_replies_are_lost() {
+    let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
+    let server = shop.serve(&idempotency, Profile::Ietf).await;
+    let proxy = Proxy::start(vec![server], FAULTS.to_vec()).await;
+    assert_each_order_is_placed_once(&shop, &proxy).await;
+}
+
+#[tokio::test]
+async fn each_order_is_placed_once_although_its_tries_reach_two_servers() {
+    let redis = RedisServer::start().unwrap();
+    let shop = Shop::new();
+    let mut servers = Vec::new();
+    for _ in 0..2 {
+        let idempotency = Idempotency::from_url(&redis.url()).await.unwrap();
+        servers.push(shop.serve(&idempotency, Profile::Ietf).await);
+    }
+    // With an odd number of connections in each round, both servers get each fault.
+    let faults = [&FAULTS[..], &[Fault::None]].concat();
+    let proxy = Proxy::start(servers, faults).await;
+    assert_each_order_is_placed_once(&shop, &proxy).await;
+}
+
+#[tokio::test]
+async fn control_without_the_middleware_orders_are_placed_twice() {
+    let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
+    let server = shop.serve(&idempotency, Profile::Ietf).await;
+    let proxy = Proxy::start(vec![server], FAULTS.to_vec()).await;
+    let client = client().timeout(Duration::from_secs(2)).build().unwrap();
+    let url = proxy.url();
+    send_all(|order| {
+        let (client, url) = (client.clone(), url.clone());
+        async move {
+            loop {
+                let Ok(response) = client.post(&url).body(order.clone()).send().await else {
+                    continue;
+                };
+                if response.text().await.is_ok() {
+                    return;
+                }
+            }
+        }
+    })
+    .await;
+    assert!(
+        shop.orders().values().any(|count| *count > 1),
+        "{:?}",
+        shop.orders()
+    );
+}
+
+#[tokio::test]
+async fn each_fault_is_survived_and_only_a_lost_reply_leads_to_a_replay() {
+    for (fault, is_replay) in [
+        (Fault::LoseRequest, false),
+        (Fault::LoseReply, true),
+        (Fault::CutHead, true),
+        (Fault::CutBody, true),
+        (Fault::Silence, true),
+    ] {
+        let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
+        let server = shop.serve(&idempotency, Profile::Ietf).await;
+        let proxy = Proxy::start(vec![server], vec![fault, Fault::None]).await;
+        let client = guarded(requests());
+        let response = client.post(proxy.url()).body("tea").send().await.unwrap();
+        let answer = Answer::of(&response).unwrap();
+        assert_eq!(
+            (answer.tries(), answer.is_replay()),
+            (2, is_replay),
+            "{fault:?}"
+        );
+        assert_eq!(shop.orders()["tea"], 1);
+    }
+}
+
+#[tokio::test]
+async fn a_request_whose_first_try_still_runs_waits_for_its_answer() {
+    let shop = Shop::new();
+    let hint = Duration::from_millis(300);
+    let idempotency = Idempotency::builder(MemoryStore::new())
+        .retry_hint(hint..=hint)
+        .build();
+    let server = shop.serve(&idempotency.unwrap(), Profile::Ietf).await;
+    let client = guarded(requests().try_timeout(Duration::from_millis(200)));
+    let url = format!("http://{server}/orders");
+    let sent = tokio::spawn(async move { client.post(url).body("slow").send().await.unwrap() });
+    // The first try ends by its limit. The next ones get 409, and wait as the server asks.
+    until(|| shop.requests().len() >= 4).await;
+    shop.gate.add_permits(1);
+    let response = sent.await.unwrap();
+    let answer = Answer::of(&response).unwrap();
+    assert!(answer.is_replay() && answer.tries() >= 4, "{answer:?}");
+    assert_eq!(shop.orders()["slow"], 1);
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_reaches_the_caller_and_keeps_the_key() {
+    let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
+    let server = shop.serve(&idempotency, Profile::Ietf).await;
+    let proxy = Proxy::start(vec![server], vec![Fault::None]).await;
+    let response = guarded(requests())
+        .post(proxy.url())
+        .body("unsure")
+        .send()
+        .await
+        .unwrap();
+    let answer = Answer::of(&response).unwrap();
+    // 502 asks for another try, and that try gets the refusal.
+    assert_eq!((response.status().as_u16(), answer.tries()), (409, 2));
+    assert_eq!(answer.problem().unwrap().code(), Some("outcome_unknown"));
+    assert!(!answer.ends_key());
+    assert_eq!(shop.orders()["unsure"], 1);
+}
+
+#[tokio::test]
+async fn a_later_request_with_the_key_of_the_caller_gets_the_first_answer() {
+    let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
+    let server = shop.serve(&idempotency, Profile::Ietf).await;
+    let faults = [[Fault::LoseReply; 3].as_slice(), &[Fault::None]].concat();
+    let proxy = Proxy::start(vec![server], faults).await;
+    let key = IdempotencyKey::random();
+    let impatient = guarded(
+        requests()
+            .deadline(Duration::from_millis(1))
+            .try_timeout(Duration::from_secs(9)),
+    );
+    let request = impatient
+        .post(proxy.url())
+        .body("tea")
+        .with_extension(key.clone());
+    let error = request.send().await.unwrap_err();
+    assert_eq!(Unanswered::of(&error).unwrap().key(), &key);
+    until(|| shop.orders().contains_key("tea")).await;
+    let request = guarded(requests())
+        .post(proxy.url())
+        .body("tea")
+        .with_extension(key);
+    let response = request.send().await.unwrap();
+    assert!(Answer::of(&response).unwrap().is_replay());
+    assert_eq!(shop.orders()["tea"], 1);
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_is_tried_until_the_deadline() {
+    let client = guarded(requests().deadline(Duration::from_millis(500)));
+    let error = client.post(closed_port().await).send().await.unwrap_err();
+    let unanswered = Unanswered::of(&error).unwrap();
+    assert!(unanswered.last_error().unwrap().is_connect());
+    assert!(unanswered.tries() > 1);
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_be_sent_is_tried_once() {
+    let error = guarded(requests()).post("ftp://127.0.0.1").send().await;
+    let error = error.unwrap_err();
+    let unanswered = Unanswered::of(&error).unwrap();
+    assert!(unanswered.last_error().unwrap().is_builder());
+    assert_eq!(unanswered.tries(), 1);
+}
+
+async fn closed_port() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}/orders", listener.local_addr().unwrap())
+}

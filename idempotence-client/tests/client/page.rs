@@ -1,0 +1,82 @@
+//! The page `docs/errors.md` has a script for browsers. The middleware has the same rules.
+
+use idempotence_client::Answer;
+
+use crate::script::{Script, URL, answer, problem, requests};
+
+const PAGE: &str = include_str!("../../../docs/errors.md");
+
+/// The cells of the rows of the errors.
+fn rows() -> Vec<Vec<&'static str>> {
+    let lines = PAGE
+        .lines()
+        .skip_while(|line| !line.starts_with("| error | `code()` |"));
+    let lines = lines.skip(2).take_while(|line| line.starts_with('|'));
+    let cells = |line: &'static str| line.trim_matches('|').split(" | ").map(str::trim).collect();
+    lines.map(cells).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_error_of_the_page_is_repeated_and_ends_its_key_as_the_page_says() {
+    let rows = rows();
+    assert_eq!(rows.len(), 16);
+    let mut compared = 0;
+    for row in rows {
+        let [_, code, _, action, _, status, _, front_end] = row[..] else {
+            panic!("{row:?}");
+        };
+        let (code, action) = (code.trim_matches('`'), action.trim_matches('`'));
+        let script = Script::new((0..99).map(|_| problem(status.parse().unwrap(), code, action)));
+        let response = script.client(requests()).post(URL).send().await.unwrap();
+        let answer = Answer::of(&response).unwrap();
+        assert_eq!(answer.tries() > 1, action == "wait", "{code}");
+        let says = |words: &[&str]| words.iter().any(|words| front_end.contains(words));
+        if says(&["makes a new id"]) {
+            assert!(answer.ends_key(), "{code}");
+            compared += 1;
+        } else if says(&["keeps the id", "with the same id", "operators must fix"]) {
+            assert!(!answer.ends_key(), "{code}");
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 14);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_without_a_problem_are_repeated_after_the_statuses_of_the_script() {
+    let (_, list) = PAGE
+        .split_once("const later = ok || [")
+        .expect("the list of the script");
+    let (list, _) = list.split_once(']').unwrap();
+    let later: Vec<u16> = list
+        .split(", ")
+        .map(|status| status.parse().unwrap())
+        .collect();
+    for status in 400..600 {
+        let script = Script::new([answer(status, &[], "<h1>nginx</h1>")]);
+        script.client(requests()).post(URL).send().await.unwrap();
+        assert_eq!(script.tries() == 2, later.contains(&status), "{status}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_codes_after_which_the_script_keeps_the_id_keep_the_key() {
+    let list = |begin: &str, end| {
+        let (_, list) = PAGE.split_once(begin).expect("the list of the script");
+        list.split_once(end).unwrap().0.replace('"', "")
+    };
+    for (list, status, action) in [
+        (list("const UNKNOWN = [", "]"), 409, "refresh"),
+        (list("problem.code === ", ")"), 401, "fix"),
+    ] {
+        for code in list.split(", ").chain(["another"]) {
+            let script = Script::new([problem(status, code, action)]);
+            let response = script.client(requests()).post(URL).send().await.unwrap();
+            assert_eq!(
+                Answer::of(&response).unwrap().ends_key(),
+                code == "another",
+                "{code}"
+            );
+        }
+    }
+}
