@@ -15,7 +15,8 @@ pub mod testkit;
     feature = "mysql",
     feature = "postgres",
     feature = "redis",
-    feature = "sqlite"
+    feature = "sqlite",
+    test
 ))]
 mod batch;
 mod call;

@@ -1,10 +1,11 @@
 //! Runs the real engine in a simulated world. A seed, which is one number, decides a whole run.
 //!
 //! A run has up to three processes (handles) and calls of one or two keys, with every policy, by the attribute's code and by
-//! the builder. The network delays, loses and repeats requests and replies. The store is unavailable, full or loses records,
-//! and its clock jumps. Processes crash, pause and restart. Callers drop and freeze calls, and an operator frees keys. Time is
-//! tokio's paused clock. All random numbers come from the seed, also in the engine ([`world`](crate::world)), so a seed has one
-//! history.
+//! the builder. In some runs calls redeem one-time tokens, and others redeem the same tokens without a call.
+//!
+//! The network delays, loses and repeats requests and replies. The store is unavailable, full or loses records, and its clock
+//! jumps. Processes crash, pause and restart. Callers drop and freeze calls, and an operator frees keys. Time is tokio's paused
+//! clock. All random numbers come from the seed, also in the engine ([`world`](crate::world)), so a seed has one history.
 //!
 //! ```sh
 //! cargo test -p idempotent-runtime --lib simulation                                  # 20,000 seeds
@@ -18,9 +19,10 @@
 //! | [`net`], [`way`], [`server`], [`link`] | messages in flight and incidents; one message; the store; the [`Store`](crate::Store) of a process |
 //! | [`batching`] | the engine of batches in a process, and its connections |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
-//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`] | what happened; what is promised; whether the promises were kept |
+//! | [`tokens`] | the tokens of a run, and who redeems them |
+//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`], [`redemptions`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
-//! | [`mutants`] | wrong protocols that look right: the checks must see each break a promise |
+//! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
 //! In some runs the operations go in batches, by the real engine. Then the network loses, delays and cuts whole batches, and
@@ -45,14 +47,17 @@ mod history;
 mod in_batches;
 mod knobs;
 mod link;
+mod mutant_store;
 mod mutants;
 mod net;
 mod promise;
+mod redemptions;
 mod returned;
 mod run;
 mod server;
 pub(crate) mod source;
 mod tests;
+mod tokens;
 mod way;
 
 pub(crate) use mutants::Mutant;

@@ -16,6 +16,10 @@ use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// An engine with one mistake.
+#[cfg_attr(
+    not(feature = "redis"),
+    expect(dead_code, reason = "some mistakes are in Redis")
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
     /// A lone operation is queued.

@@ -309,6 +309,10 @@ impl Drop for Held {
                 self.owe_token();
                 Some(Ending::Remove)
             }
+            _ if crate::world::mutant!(ReturnsAfterUnknown) => {
+                self.owe_token();
+                Some(Ending::SetExpiry(self.lease.good_until()))
+            }
             _ => self.lease.hold_to_ttl(),
         };
         let is_unknown = panicked && self.marks_panic && self.guard == Guard::Claim;

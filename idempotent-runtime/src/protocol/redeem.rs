@@ -23,6 +23,7 @@ use crate::protocol::ending::Ending;
 use crate::protocol::held::Held;
 use crate::protocol::settle;
 use crate::store::{StoreError, StoreErrorKind};
+use crate::world::mutant;
 
 /// Redeems the token of a call that has its key. Costs 1 round trip, or none without a token.
 ///
@@ -41,7 +42,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     held.await_token();
     let redemption = token.redemption.clone().redeem_for_call();
     let error = match redemption.instrument(lease.call().span.clone()).await {
-        Ok(_) if Instant::now() < lease.good_until() => {
+        Ok(_) if Instant::now() < lease.good_until() || mutant!(LateAnswerAccepted) => {
             held.confirm();
             return Ok(held);
         }

@@ -15,6 +15,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
+use crate::world::mutant;
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
 /// background. Without an `end` it is ready at once: this is cheaper than a second future around this future.
@@ -188,6 +189,10 @@ impl Ending {
         match &lease.call().token {
             // The token is given back before the key is free, because the next call with this token must be able to redeem it.
             Some(token) if token.must_give_back() => Box::pin(async {
+                if mutant!(FreesKeyFirst) {
+                    let swap = self.send_without_token(lease).await?;
+                    return token.give_back().await.map(|()| swap);
+                }
                 token.give_back().await?;
                 self.send_without_token(lease).await
             }),

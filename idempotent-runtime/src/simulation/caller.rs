@@ -13,8 +13,9 @@ use tokio::time::sleep;
 use super::history::{BodyEnd, CallId, Kind, Returned};
 use super::knobs::{BodyEnds, CallPlan, KeyPlan};
 use super::link::ENDPOINT;
-use super::net::{Gate, Net};
+use super::net::{Gate, KEYS, Net};
 use super::source::{Polled, as_polled};
+use super::tokens::{OPERATION, SUBJECT};
 use crate::error::Error;
 use crate::handle::Idempotency;
 use crate::policy::Policy;
@@ -56,7 +57,9 @@ impl Caller {
             self.net.nudge(self.net.now() + after, process, call);
         }
         let policy = self.plan.policy(&self.key, self.net.mutant);
-        let made: Pin<Box<dyn Future<Output = Outcome> + Send>> = if self.plan.built {
+        let made: Pin<Box<dyn Future<Output = Outcome> + Send>> = if self.plan.key >= KEYS {
+            Box::pin(self.clone().redeemed())
+        } else if self.plan.built {
             Box::pin(self.clone().built(policy))
         } else {
             Box::pin(self.clone().written(policy))
@@ -88,6 +91,9 @@ impl Caller {
         let handle = self.idempotency.clone();
         let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
         call.part(&(self.plan.key as u64));
+        if let Some(plan) = self.plan.token {
+            call.token(&plan.text(), &SUBJECT, OPERATION);
+        }
         if let Some(payload) = &self.plan.payload {
             call.payload(payload);
         }
@@ -144,6 +150,12 @@ impl Caller {
             .on_cancel(policy.on_cancel)
             .on_lease_lost(policy.when_lost())
             .on_store_error(policy.on_store_error.unwrap_or_default());
+        if let Some(plan) = self.plan.token {
+            call = call.token(&plan.text(), &SUBJECT, OPERATION);
+        }
+        if self.plan.gives_back() {
+            call = call.give_back();
+        }
         if let Some(payload) = &self.plan.payload {
             call = call.payload(payload);
         }
@@ -159,6 +171,18 @@ impl Caller {
             (false, true) => call.run_to_end(Body::new(self)).await,
             (false, false) => call.run(Body::new(self)).await,
         }
+    }
+
+    /// The redemption of a token without a call.
+    async fn redeemed(self) -> Outcome {
+        let plan = self.plan.token.expect("a redemption has a token");
+        let tokens = self.idempotency.tokens();
+        let redeemed = tokens.redeem(&plan.text(), &SUBJECT, OPERATION).await?;
+        let outcome = Body::new(self).await;
+        if outcome.is_err() && plan.gives_back {
+            redeemed.give_back().await?;
+        }
+        outcome
     }
 
     async fn body(self) -> Outcome {
@@ -200,6 +224,8 @@ fn returned(outcome: Outcome) -> Returned {
         Error::PayloadMismatch(_) => Returned::Mismatch,
         Error::LeaseLost(_) => Returned::LeaseLost,
         Error::Unavailable(_) => Returned::Unavailable,
+        Error::TokenUsed(_) => Returned::TokenUsed,
+        Error::TokenUnknown(_) => Returned::TokenUnknown,
         other => Returned::Otherwise(other.code()),
     }
 }

@@ -229,8 +229,9 @@ impl<'a> Checks<'a> {
                 "requests lost"
             }),
             Kind::Refused { message, full } => {
-                if let Some((call, ..)) = self.messages.get(&message).copied()
+                if let Some((call, op, _)) = self.messages.get(&message).copied()
                     && full
+                    && op != Sends::Exchange
                     && call != OPERATOR
                 {
                     self.call_mut(call).full = true;
@@ -274,6 +275,9 @@ impl<'a> Checks<'a> {
                 }
             }
             Kind::StoreFault(_)
+            // `redemptions` checks these.
+            | Kind::Token { .. }
+            | Kind::NotWithdrawn { .. }
             // `in_batches` checks these.
             | Kind::HandedOver { .. }
             | Kind::Repeated { .. }

@@ -35,6 +35,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
     };
     let call = |key| CallPlan {
         key,
+        token: None,
         payload: None,
         starts: 10,
         slot: 0,
@@ -90,6 +91,8 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
             flushes: 0,
             mixes_renewals: true,
         }),
+        redemptions: Vec::new(),
+        tokens: Vec::new(),
     }
 }
 

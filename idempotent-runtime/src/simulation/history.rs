@@ -164,6 +164,16 @@ pub(super) enum Kind {
         cause: RemovalCause,
     },
 
+    /// The store has another line for a token.
+    Token {
+        line: Line,
+        by: CallId,
+    },
+    /// The engine reports that a claim or a redemption is not withdrawn.
+    NotWithdrawn {
+        process: usize,
+    },
+
     Crashed {
         process: usize,
     },
@@ -184,6 +194,15 @@ pub(super) enum Sends {
     Completion,
     Removal,
     Look,
+    Exchange,
+}
+
+/// The line of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Line {
+    Fresh,
+    Used(CallId),
+    Returned(CallId),
 }
 
 /// Why a record was removed.
@@ -220,6 +239,8 @@ pub(super) enum Returned {
     Mismatch,
     LeaseLost,
     Unavailable,
+    TokenUsed,
+    TokenUnknown,
     Otherwise(&'static str),
 }
 

@@ -6,6 +6,7 @@ use super::Mutant;
 use super::batching::{BatchPlan, WAITING};
 use super::dice::Dice;
 use super::net::KEYS;
+use super::tokens::TokenPlan;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 
 /// All times are in milliseconds.
@@ -15,6 +16,10 @@ pub(super) struct Plan {
     pub(super) deadline: u64,
     pub(super) keys: Vec<KeyPlan>,
     pub(super) calls: Vec<CallPlan>,
+    /// Redemptions of tokens without a call. Their numbers follow the numbers of the calls.
+    pub(super) redemptions: Vec<CallPlan>,
+    /// How long each token is valid.
+    pub(super) tokens: Vec<u64>,
     pub(super) incidents: Vec<(u64, Incident)>,
     /// How many milliseconds the clock of each process is ahead.
     pub(super) ahead: Vec<u64>,
@@ -59,6 +64,7 @@ pub(super) struct KeyPlan {
 #[derive(Debug, Clone)]
 pub(super) struct CallPlan {
     pub(super) key: usize,
+    pub(super) token: Option<TokenPlan>,
     pub(super) payload: Option<u64>,
     pub(super) starts: u64,
     pub(super) slot: usize,
@@ -160,6 +166,8 @@ impl Plan {
             ahead: (0..slots).map(|_| dice.pick(&[0, 0, 7, 60_000])).collect(),
             keys,
             batches: None,
+            redemptions: Vec::new(),
+            tokens: Vec::new(),
         };
         // Other dice, so that a run without batches stays as it was before there were batches.
         let dice = &mut Dice::new(seed, 4);
@@ -168,6 +176,11 @@ impl Plan {
             plan.add_bursts(dice, lasts, impatient);
             let dice = &mut Dice::new(seed, 5);
             plan.end_tasks(dice, lasts, undisturbed);
+        }
+        // The same for tokens.
+        let dice = &mut Dice::new(seed, 6);
+        if dice.chance(350) {
+            plan.add_tokens(dice, lasts, impatient, undisturbed);
         }
         plan
     }
@@ -311,7 +324,7 @@ impl KeyPlan {
 }
 
 impl CallPlan {
-    fn drawn(
+    pub(super) fn drawn(
         dice: &mut Dice,
         keys: &[KeyPlan],
         slots: usize,
@@ -331,6 +344,7 @@ impl CallPlan {
         });
         Self {
             key,
+            token: None,
             steps: steps.collect(),
             payload: keys[key].payloads.then(|| dice.pick(&[1, 1, 1, 2])),
             starts: dice.within(0, lasts),
@@ -360,6 +374,11 @@ impl CallPlan {
         }
     }
 
+    /// Whether the end of a call without success gives its token back.
+    pub(super) fn gives_back(&self) -> bool {
+        self.token.is_some_and(|token| token.gives_back)
+    }
+
     /// Whether the call holds its key after its body has returned.
     pub(super) fn holds(&self) -> bool {
         self.ends == BodyEnds::Hold && !self.built && !self.finishes
@@ -373,6 +392,9 @@ impl CallPlan {
             .on_cancel(self.on_cancel)
             .on_lease_lost(key.on_lease_lost)
             .on_store_error(self.on_store_error);
+        if self.gives_back() {
+            policy = policy.give_back();
+        }
         if key.release == Release::OnError {
             policy = policy.lease(Duration::from_millis(key.lease));
         }

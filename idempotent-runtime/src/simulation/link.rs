@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::batching::Engines;
 use super::net::{KEYS, Net};
 use super::server::{Answer, Op};
+use super::tokens::{self, TOKENS};
 use crate::key::fingerprint::Fingerprint;
 use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
@@ -90,6 +91,17 @@ impl Store for Link {
         self.swap(key, Op::Remove { expected }, false).await
     }
 
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        let (expected, value) = (expected.clone(), value.clone());
+        self.swap(key, Op::Exchange { expected, value }, false)
+            .await
+    }
+
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         match self.send(key, Op::Get, false).await? {
             Answer::Entry(entry) => Ok(entry),
@@ -132,22 +144,28 @@ pub(super) const ENDPOINT: &str = "sim.pay";
 
 /// The number of a key, from its name or from the digits in events.
 pub(super) fn number_of(key: &str) -> Option<usize> {
-    static NAMES: LazyLock<[String; KEYS]> = LazyLock::new(|| {
-        std::array::from_fn(|key| {
-            format!(
-                "idem:{ENDPOINT}:{}",
-                Fingerprint::of(&(key as u64,)).unwrap()
-            )
+    let name = NAMES.iter().find(|(_, name)| {
+        let digits = name.rsplit(':').next();
+        name == key || digits.is_some_and(|digits| digits.starts_with(key))
+    });
+    name.map(|(number, _)| *number)
+}
+
+/// The names of all keys. Calls with a token have other keys than calls without one.
+///
+/// They are made before the first run, because they must not draw the random numbers of a run.
+pub(super) static NAMES: LazyLock<Vec<(usize, String)>> = LazyLock::new(|| {
+    let calls = (0..KEYS).flat_map(|key| {
+        let plain = Fingerprint::of(&(key as u64,));
+        let with_token = Fingerprint::of(&(key as u64, tokens::bound_to_subject()));
+        [plain, with_token].map(|digest| {
+            let digest = digest.expect("numbers and strings can be encoded");
+            (key, format!("idem:{ENDPOINT}:{digest}"))
         })
     });
-    NAMES.iter().position(|name| {
-        name == key
-            || name
-                .rsplit(':')
-                .next()
-                .is_some_and(|hex| hex.starts_with(key))
-    })
-}
+    let tokens = (0..TOKENS).map(|token| (KEYS + token, tokens::key_of(token)));
+    calls.chain(tokens).collect()
+});
 
 fn replacement(expected: &Bytes, value: &Bytes, ttl: Duration) -> Op {
     Op::Replace {

@@ -2,25 +2,15 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Five are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. Eight are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-use async_trait::async_trait;
-use bytes::Bytes;
-use tokio::sync::watch;
-
-use super::link::Link;
 use super::promise::{
-    AFTER_LEASE, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME, KEY_STAYS, NO_FAULT, NO_STUCK,
-    NO_TASK, NOT_SENT, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS, OVERTAKEN, OWN_ANSWER, OWN_CLAIM,
-    OWN_RECORD, RECORDED, RENEWED, TRUE_ANSWER, TRUE_DENIAL, USABLE,
+    AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME,
+    KEY_STAYS, NO_FAULT, NO_STUCK, NO_TASK, NOT_SENT, ONCE, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS,
+    OVERTAKEN, OWN_ANSWER, OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, STAYS_EXPIRED, STAYS_USED,
+    TAKEN_BACK, TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
-use super::server::Op;
 use crate::batch::tests::Broken;
-use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
 
 /// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +76,32 @@ pub(crate) enum Mutant {
     BatchLeavesQueue,
     /// Renewals go in the batches of other operations. Not in the engine.
     BatchMixesRenewals,
+    /// A redemption replaces any line of the token. This and all mutants below are variants of the model of tokens.
+    RedeemsAnyLine,
+    /// A return replaces the line of any redeemer.
+    ReturnsAnyLine,
+    /// A redemption without an answer is taken back once, although its command may still arrive.
+    TakesBackOnce,
+    /// A returned token has the line of a new token.
+    ReturnsAsFresh,
+    /// A redemption without an answer is sent again with a new owner.
+    OwnerPerAttempt,
+    /// The claim is removed before the token is given back. In the engine.
+    FreesKeyFirst,
+    /// The token is given back after a body whose outcome is unknown. In the engine.
+    ReturnsAfterUnknown,
+    /// The body runs if the redemption gets no answer.
+    RunsWithoutAnswer,
+    /// The lease is not checked after the redemption. In the engine.
+    LateAnswerAccepted,
+    /// A return stores the token again after it has expired.
+    ReturnsExpired,
+    /// A call that gives up does not give the token back.
+    NeverTakesBack,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 30] = [
+    pub(super) const ALL: [Self; 41] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -120,6 +132,17 @@ impl Mutant {
         Self::BatchDeniesSent,
         Self::BatchLeavesQueue,
         Self::BatchMixesRenewals,
+        Self::RedeemsAnyLine,
+        Self::ReturnsAnyLine,
+        Self::TakesBackOnce,
+        Self::ReturnsAsFresh,
+        Self::OwnerPerAttempt,
+        Self::FreesKeyFirst,
+        Self::ReturnsAfterUnknown,
+        Self::RunsWithoutAnswer,
+        Self::LateAnswerAccepted,
+        Self::ReturnsExpired,
+        Self::NeverTakesBack,
     ];
 }
 
@@ -142,11 +165,13 @@ impl Mutant {
             Self::OwnerOfProcess => &[OWN_CLAIM, ONE_BODY, OVERTAKEN, OWN_RECORD],
             Self::TtlShorterThanBody | Self::BodyNotStopped => &[AFTER_LEASE, OVERTAKEN],
             Self::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
-            Self::FailsOpen => &[OWN_CLAIM],
+            Self::FailsOpen | Self::LateAnswerAccepted => &[OWN_CLAIM],
             Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
             Self::HoldFreesKey => &[KEY_STAYS],
-            Self::BatchFaultIsDone | Self::BatchShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER],
+            Self::BatchFaultIsDone => &[OWN_CLAIM, OWN_ANSWER, BODY_HAS_TOKEN],
+            // The callers may get the answers of other kinds of operations.
+            Self::BatchShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],
             Self::BatchFaultIsShared => &[OWN_ANSWER],
             Self::BatchSendsDropped => &[NOT_SENT],
             Self::BatchRepeatsKeys => &[ONE_OF_A_KEY],
@@ -156,6 +181,15 @@ impl Mutant {
             Self::BatchDeniesSent => &[TRUE_DENIAL],
             Self::BatchLeavesQueue => &[NO_STUCK],
             Self::BatchMixesRenewals => &[ONLY_RENEWALS],
+            Self::RedeemsAnyLine => &[ONCE, BODY_HAS_TOKEN],
+            Self::ReturnsAnyLine => &[STAYS_USED, BODY_HAS_TOKEN],
+            Self::TakesBackOnce => &[TAKEN_BACK],
+            Self::ReturnsAsFresh | Self::NeverTakesBack => &[BACK_BEFORE_FREE, TAKEN_BACK],
+            Self::OwnerPerAttempt => &[TRUE_ANSWER, BACK_BEFORE_FREE],
+            Self::FreesKeyFirst => &[BACK_BEFORE_FREE],
+            Self::ReturnsAfterUnknown => &[STAYS_USED],
+            Self::RunsWithoutAnswer => &[BODY_HAS_TOKEN],
+            Self::ReturnsExpired => &[STAYS_EXPIRED],
         }
     }
 
@@ -173,194 +207,4 @@ impl Mutant {
             _ => return None,
         })
     }
-}
-
-/// A store that does what the wrong protocol would do.
-#[derive(Debug)]
-pub(super) struct MutantStore {
-    link: Link,
-    mutant: Mutant,
-    /// The records that the engine sent as claims, and the records that were sent in their place.
-    claimed: Mutex<BTreeMap<Bytes, Bytes>>,
-}
-
-impl MutantStore {
-    pub(super) fn new(link: Link, mutant: Mutant) -> Self {
-        Self {
-            link,
-            mutant,
-            claimed: Mutex::default(),
-        }
-    }
-
-    /// The record that is sent for this record.
-    fn sent(&self, record: &Bytes) -> Bytes {
-        let claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        claimed.get(record).unwrap_or(record).clone()
-    }
-
-    /// The record that is read for this record.
-    fn read(&self, record: Bytes) -> Bytes {
-        match self.mutant {
-            Mutant::NoPayloadCheck => without_payload(&record),
-            _ => record,
-        }
-    }
-
-    fn swapped(&self, swap: Swap) -> Swap {
-        match swap {
-            Swap::Other(record) => Swap::Other(self.read(record)),
-            swap => swap,
-        }
-    }
-}
-
-#[async_trait]
-impl Store for MutantStore {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        match self.mutant {
-            Mutant::LooksThenPuts => match self.link.get(key).await? {
-                Some(entry) if entry.value == value => Ok(Claim::Claimed),
-                Some(entry) => Ok(Claim::Taken(entry.value)),
-                None => {
-                    let set = Op::Set {
-                        value: value.clone(),
-                        ttl: Some(ttl),
-                    };
-                    self.link
-                        .swap(key, set, false)
-                        .await
-                        .map(|_| Claim::Claimed)
-                }
-            },
-            Mutant::NoOwnRecordCheck => {
-                let stored = self.link.get(key).await?;
-                match stored.filter(|stored| stored.value == value) {
-                    Some(own) => Ok(Claim::Taken(own.value)),
-                    None => self.link.claim(key, value, ttl).await,
-                }
-            }
-            Mutant::NewOwnerForRetry => {
-                let sent = {
-                    let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-                    let again = claimed.get(value).map_or_else(|| value.clone(), renamed);
-                    claimed.insert(value.clone(), again.clone());
-                    again
-                };
-                self.link.claim(key, &sent, ttl).await
-            }
-            Mutant::SetsWithoutExpiry => {
-                if self.link.get(key).await?.is_some() {
-                    return self.link.claim(key, value, ttl).await;
-                }
-                let forever = Op::Set {
-                    value: value.clone(),
-                    ttl: None,
-                };
-                self.link.swap(key, forever, false).await?;
-                self.link.replace(key, value, value, ttl).await?;
-                Ok(Claim::Claimed)
-            }
-            _ => Ok(match self.link.claim(key, value, ttl).await? {
-                Claim::Taken(record) => Claim::Taken(self.read(record)),
-                Claim::Claimed => Claim::Claimed,
-            }),
-        }
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let completes = expected != value;
-        match self.mutant {
-            Mutant::CompletesPlainly if completes => {
-                let set = Op::Set {
-                    value: value.clone(),
-                    ttl: Some(ttl),
-                };
-                self.link.swap(key, set, false).await
-            }
-            Mutant::RenewsUnowned if !completes => {
-                self.link
-                    .swap(
-                        key,
-                        Op::Touch {
-                            claimed: value.clone(),
-                            ttl,
-                        },
-                        false,
-                    )
-                    .await
-            }
-            Mutant::TimedOutCompletionReleased if completes => {
-                let completion = self.link.replace(key, expected, value, ttl);
-                match tokio::time::timeout(Duration::from_millis(20), completion).await {
-                    Ok(Ok(swap)) => return Ok(swap),
-                    Ok(Err(error)) if error.kind() != StoreErrorKind::Unknown => return Err(error),
-                    _ => {}
-                }
-                let _ = self.link.remove(key, value).await?;
-                self.link.remove(key, expected).await
-            }
-            _ => {
-                let swap = self
-                    .link
-                    .replace(key, &self.sent(expected), &self.sent(value), ttl)
-                    .await?;
-                Ok(self.swapped(swap))
-            }
-        }
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        match self.mutant {
-            Mutant::RemovesUnowned => {
-                self.link
-                    .swap(
-                        key,
-                        Op::Delete {
-                            claimed: expected.clone(),
-                        },
-                        false,
-                    )
-                    .await
-            }
-            _ => Ok(self.swapped(self.link.remove(key, &self.sent(expected)).await?)),
-        }
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let entry = self.link.get(key).await?;
-        Ok(entry.map(|entry| Entry {
-            value: self.read(entry.value),
-            ..entry
-        }))
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.link.subscribe(key).await
-    }
-}
-
-fn without_payload(record: &Bytes) -> Bytes {
-    let (Some(from), Some(to)) = (find(record, b" payload="), find(record, b" since=")) else {
-        return record.clone();
-    };
-    Bytes::from([&record[..from], b" payload=-", &record[to..]].concat())
-}
-
-/// The same record with another holder, so that it differs for the store. The call of its owner stays known.
-fn renamed(record: &Bytes) -> Bytes {
-    match find(record, b" by=") {
-        Some(by) => Bytes::from([&record[..by], b" by=again-", &record[by + 4..]].concat()),
-        None => record.clone(),
-    }
-}
-
-fn find(record: &Bytes, what: &[u8]) -> Option<usize> {
-    record.windows(what.len()).position(|window| window == what)
 }

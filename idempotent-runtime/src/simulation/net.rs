@@ -16,6 +16,7 @@ use super::history::{CallId, Event, Kind, OPERATOR, RemovalCause, Sends};
 use super::knobs::{Incident, MessageFaults, Outage, Plan};
 use super::server::{Answer, Change, Op, Server, call_of};
 use super::source;
+use super::tokens::TOKENS;
 use crate::store::StoreErrorKind;
 
 /// The state of one run.
@@ -126,6 +127,10 @@ impl Net {
             history: Vec::new(),
             log: Vec::new(),
         };
+        for (token, ttl) in plan.tokens.iter().enumerate() {
+            let ttl = Duration::from_millis(*ttl);
+            inside.server.issue(KEYS + token, 0, ttl);
+        }
         for (at, incident) in &plan.incidents {
             inside.plan(*at, Next::Incident(*incident));
         }
@@ -366,6 +371,9 @@ impl Inside {
             Op::Replace { value, .. } | Op::Set { value, .. } => (Sends::Completion, Some(value)),
             Op::Remove { expected } => (Sends::Removal, Some(expected)),
             Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
+            Op::Exchange { value, .. } | Op::Overwrite { value, .. } => {
+                (Sends::Exchange, Some(value))
+            }
             Op::Get => (Sends::Look, None),
         };
         // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
@@ -477,7 +485,7 @@ impl Inside {
                     .lose(key, now, RemovalCause::Forgotten, &mut self.log);
             }
             Incident::ForgetAll => {
-                for key in 0..KEYS {
+                for key in 0..KEYS + TOKENS {
                     self.server
                         .lose(key, now, RemovalCause::Forgotten, &mut self.log);
                 }
@@ -523,7 +531,7 @@ impl Net {
     }
 }
 
-/// The largest number of keys in a run.
+/// The largest number of keys of calls in a run. The numbers of the tokens' keys follow.
 pub(super) const KEYS: usize = 6;
 
 fn millis(duration: Duration) -> u64 {

@@ -49,4 +49,12 @@ pub(super) const TRUE_DENIAL: &str =
 pub(super) const NO_STUCK: &str = "no operation waits in a queue without a task";
 pub(super) const ONLY_RENEWALS: &str = "a renewal goes alone or with other renewals";
 pub(super) const NO_FAULT: &str = "without a fault no operation fails";
+pub(super) const ONCE: &str =
+    "of all redemptions of a token one is accepted, until it is given back";
+pub(super) const BODY_HAS_TOKEN: &str = "a body begins only with its own redemption";
+pub(super) const STAYS_USED: &str =
+    "a token is given back only by its redeemer, and only if no work was done";
+pub(super) const TAKEN_BACK: &str = "a redemption without a body is taken back";
+pub(super) const BACK_BEFORE_FREE: &str = "a call gives its token back before it frees its key";
+pub(super) const STAYS_EXPIRED: &str = "an expired token is not stored again";
 pub(super) const NO_PANIC: &str = "only planned panics happen";

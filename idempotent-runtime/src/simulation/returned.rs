@@ -105,13 +105,33 @@ impl Checks<'_> {
                 let renews = self.key_plan(call).renew == Renew::Yes;
                 !(undisturbed && renews) || self.excused(key) || self.call(call).frozen_for > 0
             }
-            Returned::Unavailable => !undisturbed || frozen,
+            Returned::Unavailable => !undisturbed || frozen || self.ran_out_of_time(at, call),
+            // `redemptions` checks these.
+            Returned::TokenUsed | Returned::TokenUnknown => self.call_plan(call).token.is_some(),
             Returned::Otherwise(_) => false,
         };
         if !is_true {
             return self.broken(TRUE_ANSWER, at, [call]);
         }
         Ok(())
+    }
+
+    /// Whether a call may have spent its deadline behind leaders that were refused because of their tokens, one after another.
+    fn ran_out_of_time(&self, at: u64, call: CallId) -> bool {
+        let (seen, key) = (self.call(call), self.call_plan(call).key);
+        let made = seen.made.unwrap_or_default();
+        let was_before = |other: CallId| {
+            let leader = self.call(other);
+            let is_refused = matches!(
+                leader.returned,
+                Some(Returned::TokenUsed | Returned::TokenUnknown)
+            );
+            is_refused
+                && leader.process == seen.process
+                && leader.ended_at.is_some_and(|ended| ended >= made)
+                && self.call_plan(other).key == key
+        };
+        at - made >= self.plan.deadline && (0..self.calls.len()).map(CallId).any(was_before)
     }
 
     fn differ(&self, one: CallId, other: CallId) -> bool {
@@ -133,8 +153,10 @@ impl Checks<'_> {
             .sum();
         let body: u64 = plan.steps.iter().sum();
         let deadline = self.plan.deadline;
+        let redemption = plan.token.map_or(0, |_| deadline);
         let most = plan.wait.unwrap_or_default()
             + 5 * deadline / 2
+            + redemption
             + body
             + stopped
             + seen.frozen_for
@@ -159,6 +181,8 @@ fn count_name(call: CallId, returned: Returned) -> &'static str {
         Returned::Mismatch => "returned: mismatch",
         Returned::LeaseLost => "returned: lease lost",
         Returned::Unavailable => "returned: unavailable",
+        Returned::TokenUsed => "returned: token used",
+        Returned::TokenUnknown => "returned: token unknown",
         Returned::Otherwise(_) => "returned: otherwise",
     }
 }

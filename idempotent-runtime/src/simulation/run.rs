@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,11 +17,13 @@ use super::dice::Dice;
 use super::history::{CallId, Event, Kind, OPERATOR};
 use super::in_batches;
 use super::knobs::{Incident, Plan};
-use super::link::{ENDPOINT, Link, number_of};
-use super::mutants::MutantStore;
-use super::net::Net;
+use super::link::{ENDPOINT, Link, NAMES, number_of};
+use super::mutant_store::MutantStore;
+use super::net::{KEYS, Net};
 use super::promise::{Broken, DRAINED, ENDS, EXPIRES, FREE, NO_PANIC, NO_TASK, USABLE};
+use super::redemptions;
 use super::source::{self, Polled, as_polled};
+use super::tokens::{self, OPERATION, SUBJECT};
 use crate::batch::tests::end_tasks;
 use crate::handle::Idempotency;
 use crate::observe::{Event as EngineEvent, EventKind};
@@ -44,6 +46,7 @@ pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run
 /// Runs a plan. Only the plan and the seed decide what happens.
 pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
     PANICKED.set(false);
+    LazyLock::force(&NAMES);
     static HOOK: Once = Once::new();
     HOOK.call_once(note_panics);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -69,6 +72,7 @@ pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &m
     let excuses = mutant != Some(Mutant::LosesRecords);
     let broken = check::check(&plan, &history, excuses, counts)
         .and_then(|()| in_batches::check(&plan, &history, counts))
+        .and_then(|()| redemptions::check(&plan, &history, counts))
         .and_then(|()| {
             end.map_err(|promise| Broken {
                 promise,
@@ -147,6 +151,9 @@ fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
             EventKind::Unrecorded | EventKind::NotKept => {
                 net.record(key_of(event), Kind::Unrecorded { process });
             }
+            EventKind::NotWithdrawn => {
+                net.record(key_of(event), Kind::NotWithdrawn { process });
+            }
             EventKind::Overrun => net.record(key_of(event), Kind::Overrun { process }),
             _ => {}
         }
@@ -176,7 +183,7 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
         let net = Arc::clone(&net);
         tokio::spawn(async move { net.run().await })
     };
-    let calls: Vec<_> = (0..net.plan.calls.len())
+    let calls: Vec<_> = (0..net.plan.calls.len() + net.plan.redemptions.len())
         .map(|call| tokio::spawn(call_of(Arc::clone(&slots), CallId(call))))
         .collect();
     let incidents: Vec<_> = net
@@ -243,12 +250,13 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
 
 async fn call_of(slots: Arc<Slots>, call: CallId) {
     let net = &slots.net;
-    let plan = net.plan.calls[call.0].clone();
+    let plan = net.plan.call(call).clone();
     sleep_until(net.at(plan.starts)).await;
     let Some((process, idempotency)) = slots.latest(plan.slot) else {
         return net.record(Some(plan.key), Kind::NoProcess { call });
     };
-    let key = net.plan.keys[plan.key];
+    // A redemption without a call ignores the options of calls.
+    let key = net.plan.keys[plan.key % net.plan.keys.len()];
     let net = Arc::clone(net);
     Caller {
         net,
@@ -295,8 +303,16 @@ async fn run_incident(slots: Arc<Slots>, at: u64, incident: Incident) {
             let Some((process, idempotency)) = slots.latest(slot) else {
                 return;
             };
+            let has_tokens = net.plan.has_tokens(key);
             let mut frees = Box::pin(async move {
-                if let Ok(Some(peek)) = idempotency.peek(ENDPOINT, &(key as u64,)).await {
+                let parts = (key as u64,);
+                let peek = if has_tokens {
+                    let peek = idempotency.peek_subject(ENDPOINT, &parts, &SUBJECT, OPERATION);
+                    peek.await
+                } else {
+                    idempotency.peek(ENDPOINT, &parts).await
+                };
+                if let Ok(Some(peek)) = peek {
                     let _ = idempotency.forget(&peek).await;
                 }
             });
@@ -323,6 +339,9 @@ async fn probe(slots: &Slots) -> Result<(), &'static str> {
         for key in 0..slots.net.plan.keys.len() {
             let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&idempotency));
             call.part(&(key as u64));
+            if slots.net.plan.has_tokens(key) {
+                call.part(&tokens::bound_to_subject());
+            }
             match call.claim().await {
                 Ok(held) => {
                     held.settle(true).await;
@@ -362,13 +381,14 @@ impl Run {
             .plan
             .calls
             .iter()
+            .chain(&self.plan.redemptions)
             .enumerate()
             .filter(|(_, plan)| broken.key.is_none_or(|of| of == plan.key))
         {
             let _ = writeln!(text, "#{call}: {plan:?}");
         }
         for Event { at, key, kind } in &self.history {
-            if key.is_none() || broken.key.is_none() || *key == broken.key {
+            if key.is_none_or(|key| broken.key.is_none_or(|of| of == key) || key >= KEYS) {
                 let _ = writeln!(text, "{at:>7} {kind:?}");
             }
         }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::history::{CallId, Kind, RemovalCause};
+use super::history::{CallId, Kind, Line, OPERATOR, RemovalCause};
+use super::net::KEYS;
 use super::source;
+use crate::record::token as record;
 use crate::store::{Claim, Entry, Swap};
 
 /// The operation of a message.
@@ -24,6 +26,10 @@ pub(super) enum Op {
     Remove {
         expected: Bytes,
     },
+    Exchange {
+        expected: Bytes,
+        value: Bytes,
+    },
     Get,
     /// The operations from here on are not in the contract of [`Store`](crate::Store). Only mutants send them.
     Set {
@@ -36,6 +42,11 @@ pub(super) enum Op {
     },
     Delete {
         claimed: Bytes,
+    },
+    /// Replaces any line of a token. Without a line, stores it for `ttl`.
+    Overwrite {
+        value: Bytes,
+        ttl: Option<Duration>,
     },
 }
 
@@ -125,6 +136,16 @@ impl Server {
                 }
                 Some(stored) => Swap::Other(stored),
             }),
+            Op::Exchange { expected, value } => Answer::Swap(match stored {
+                None => Swap::Absent,
+                Some(stored) if stored == value => Swap::Done,
+                Some(_) if self.full => return None,
+                Some(stored) if stored == expected => {
+                    self.exchange(request, value, log);
+                    Swap::Done
+                }
+                Some(stored) => Swap::Other(stored),
+            }),
             Op::Get => Answer::Entry(self.records.get(&key).map(|stored| Entry {
                 value: stored.value.clone(),
                 ttl: stored.expires.map(|expires| {
@@ -144,7 +165,29 @@ impl Server {
                 self.lose(key, now, RemovalCause::Changed(request.call), log);
                 Answer::Swap(Swap::Done)
             }
+            Op::Overwrite { value, ttl } => {
+                if stored.is_none() {
+                    let Some(ttl) = ttl else {
+                        return Some(Answer::Swap(Swap::Absent));
+                    };
+                    self.issue(key, now, *ttl);
+                }
+                self.exchange(request, value, log);
+                Answer::Swap(Swap::Done)
+            }
         })
+    }
+
+    /// Stores the line of a new token.
+    pub(super) fn issue(&mut self, key: usize, now: u64, ttl: Duration) {
+        let stored = Stored {
+            value: record::FRESH,
+            // No call: `redemptions` checks the lines of tokens.
+            call: OPERATOR,
+            done: false,
+            expires: Some(self.clock(now) + whole_millis(ttl)),
+        };
+        self.records.insert(key, stored);
     }
 
     /// Removes expired records.
@@ -220,11 +263,11 @@ impl Server {
         immortal.map(|(key, _)| *key).collect()
     }
 
-    /// When the last record expires.
+    /// When the last record of a call expires.
     pub(super) fn empty_at(&self) -> u64 {
-        self.records
-            .values()
-            .filter_map(|record| self.ends(record))
+        let calls = self.records.iter().filter(|(key, _)| **key < KEYS);
+        calls
+            .filter_map(|(_, record)| self.ends(record))
             .max()
             .unwrap_or_default()
     }
@@ -285,6 +328,15 @@ impl Server {
         }
     }
 
+    /// Replaces the line of a token. The expiry does not change.
+    fn exchange(&mut self, request: &Request<'_>, value: &Bytes, log: &mut Vec<Change>) {
+        if let Some(stored) = self.records.get_mut(&request.key) {
+            stored.value = value.clone();
+            let (line, by) = (line_of(value), request.call);
+            log.push((request.key, request.now, Kind::Token { line, by }));
+        }
+    }
+
     fn clock(&self, now: u64) -> i64 {
         i64::try_from(now)
             .unwrap_or(i64::MAX)
@@ -299,9 +351,19 @@ impl Server {
 
 /// The call that made a record.
 pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
-    // `idem1 R owner=` and 32 digits.
-    let owner = str::from_utf8(record.get(14..46)?).ok()?;
+    // `idem1 R owner=` or `idem1 T used owner=`, and 32 digits.
+    let owner = record.windows(6).position(|name| name == b"owner=")? + 6;
+    let owner = str::from_utf8(record.get(owner..owner + 32)?).ok()?;
     source::made_by(u128::from_str_radix(owner, 16).ok()?)
+}
+
+fn line_of(record: &Bytes) -> Line {
+    let by = call_of(record).unwrap_or(OPERATOR);
+    match record::read(record) {
+        Some(record::State::Used) => Line::Used(by),
+        _ if *record == record::FRESH => Line::Fresh,
+        _ => Line::Returned(by),
+    }
 }
 
 /// A store that counts in milliseconds rounds up.

@@ -93,7 +93,10 @@ impl Inside {
         if self.dice.chance(refuses) || completes && self.dice.chance(refuses_completions) {
             return self.note_refused(now, message, StoreErrorKind::NotApplied);
         }
-        let grows = matches!(message.sends, Sends::Claim | Sends::Completion);
+        let grows = matches!(
+            message.sends,
+            Sends::Claim | Sends::Completion | Sends::Exchange
+        );
         if grows && self.dice.chance(is_full) {
             return self.note_refused(now, message, StoreErrorKind::Full);
         }
