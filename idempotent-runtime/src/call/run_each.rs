@@ -30,7 +30,8 @@ impl<A: Clone, K, T> GuardedCall<A, K, T> {
     /// `SqlStore::batch`), so a batch is much faster than a loop that awaits each call.
     ///
     /// An item is taken from `items` when its call begins, so `items` may be a long iterator that reads a file. Items and `run` may
-    /// borrow. A `limit` of 0 is 1.
+    /// borrow. A `limit` of 0 is 1: the calls run one after another. A body that needs its context is run by
+    /// [`run_with`](Self::run_with).
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -59,10 +60,18 @@ impl<A: Clone, K, T> GuardedCall<A, K, T> {
     /// # }
     /// ```
     ///
+    /// # Panics
+    ///
+    /// A panic of a body unwinds out of the stream, as with `buffer_unordered`. The key of its call stays taken until the lease
+    /// ends. If the panic goes on, it drops the stream, and with it the running calls, as below. If it is caught, the next poll
+    /// of the stream continues the other calls, and no outcome of theirs is lost. To keep a panic inside its
+    /// call, return `tokio::spawn(call.key(&number).run(import(row)))` from `run`: its outcome is then a `JoinError`, and a drop
+    /// of the stream does not stop the call.
+    ///
     /// # Cancellation
     ///
-    /// If the stream is dropped, the running calls are dropped: [`on_cancel`](Self::on_cancel) decides about their keys. The
-    /// calls of later items never begin.
+    /// If the stream is dropped, the running calls are dropped: [`on_cancel`](Self::on_cancel) decides about their keys, and each
+    /// has its event. The calls of later items never begin.
     pub fn run_each<I, F, R>(
         self,
         items: I,

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::{Stream as _, StreamExt as _, stream};
+use futures_util::{FutureExt as _, Stream as _, StreamExt as _, stream};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, Idempotency, MemoryStore, OnCancel, StoreErrorKind};
+use idempotent_runtime::{
+    Error, Idempotency, IdempotencyContext, MemoryStore, OnCancel, StoreErrorKind,
+};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -206,6 +209,43 @@ async fn a_dropped_next_drops_no_call_and_loses_no_outcome() {
     let ended: Vec<_> = outcomes.collect().await;
     assert!(ended.iter().all(Result::is_ok));
     assert_eq!((ended.len(), begun.load(Ordering::Relaxed)), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_body_comes_out_of_next_and_drops_no_other_call() {
+    let (idempotency, begun) = (handle(), &AtomicUsize::new(0));
+    let call = idempotency.call("import.row").ttl(secs(60));
+    let mut outcomes = call.run_each(0..4, 3, |call, row| async move {
+        let body = async {
+            begun.fetch_add(1, Ordering::Relaxed);
+            sleep(secs(row)).await;
+            assert_ne!(row, 1, "a planned panic");
+            Ok::<_, Error>(row)
+        };
+        call.key(&row).run(body).await
+    });
+    assert_eq!(outcomes.next().await.unwrap().unwrap(), 0);
+    let panic = AssertUnwindSafe(outcomes.next()).catch_unwind().await;
+    assert!(panic.is_err(), "the panic comes out");
+    let others: Vec<_> = outcomes.map(Result::unwrap).collect().await;
+    assert_eq!(others, [2, 3]);
+    assert_eq!(begun.load(Ordering::Relaxed), 4, "no body ran twice");
+    let again = idempotency.call("import.row").ttl(secs(60)).key(&1_u64);
+    let refused = again.run(ready(Ok::<_, Error>(1))).await;
+    let refused = refused.expect_err("the outcome of the panicked body is unknown");
+    assert!(refused.is_duplicate(), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_of_a_batch_may_have_its_context() {
+    let idempotency = handle();
+    let call = idempotency.call("import.row").ttl(secs(60));
+    let outcomes = call.run_each(0..3, 2, |call, row| async move {
+        let body = async |cx: IdempotencyContext<_>| cx.try_downstream_key("bank.charge");
+        call.key(&row).run_with(body).await
+    });
+    let keys: BTreeSet<_> = outcomes.map(Result::unwrap).collect().await;
+    assert_eq!(keys.len(), 3, "each call has its own key");
 }
 
 #[tokio::test(start_paused = true)]

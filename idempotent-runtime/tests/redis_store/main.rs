@@ -23,6 +23,7 @@ mod refusals;
 mod removal;
 mod replicas;
 mod replicas_in_batches;
+mod run_each;
 mod sentinels;
 mod servers;
 mod socket;
