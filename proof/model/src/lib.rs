@@ -8,10 +8,10 @@
 //! counted down and everything else is bounded, so every run ends in a state without further steps.
 
 mod call;
-mod check;
 mod config;
 mod protocol;
 mod rules;
+mod search;
 mod settle;
 pub mod spaces;
 mod state;
@@ -19,9 +19,9 @@ mod store;
 pub mod tokens;
 mod wait;
 
-pub use check::{Outcome, check};
 pub use config::{Caller, Config, Faults, OnCancel, Release, Variant};
-pub use protocol::{Action, Protocol};
+pub use protocol::Action;
 pub use rules::{Event, Rule};
+pub use search::{Outcome, Search, Steps};
 pub use spaces::Space;
 pub use state::State;

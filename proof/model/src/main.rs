@@ -3,14 +3,9 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{check, spaces, tokens};
+use idempotence_model::{Search, Steps, spaces, tokens};
 
-#[expect(clippy::print_stdout, reason = "the program prints a table")]
 fn main() -> ExitCode {
-    println!("| space | states | depth | seconds | verdict |\n| --- | --- | --- | --- | --- |");
-    for (config, rule) in spaces::wrong().into_iter().chain(spaces::limits()) {
-        println!("{}", check(config, &[rule], &[], 1));
-    }
     let mut spaces: Vec<_> = [
         spaces::network(),
         spaces::ends(),
@@ -22,41 +17,35 @@ fn main() -> ExitCode {
     .into_iter()
     .flatten()
     .collect();
-    let is_long = std::env::args().any(|argument| argument == "--long");
-    if is_long {
+    let mut of_tokens = tokens::spaces::all();
+    if std::env::args().any(|argument| argument == "--long") {
         spaces.extend(spaces::long());
+        of_tokens.extend(tokens::spaces::long());
     }
-    let threads = available_parallelism().map_or(1, usize::from);
-    let mut holds = true;
-    for space in spaces {
-        let outcome = check(space.config, &space.rules, &space.events, threads);
-        holds &= outcome.broken.is_none() && outcome.missing.is_empty();
-        println!("{outcome}");
-    }
-    holds &= check_tokens(is_long);
-    if holds {
+    let broken = spaces::wrong().into_iter().chain(spaces::limits());
+    let holds = check_all(broken.collect(), spaces);
+    let tokens_hold = check_all(tokens::spaces::wrong(), of_tokens);
+    if holds && tokens_hold {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// Checks the spaces of tokens. Returns whether all rules hold.
+/// Prints the table of one model: each mistake with the rule that it breaks, and each space. Returns whether all spaces hold.
 #[expect(clippy::print_stdout, reason = "the program prints a table")]
-fn check_tokens(is_long: bool) -> bool {
-    println!("\n| space | states | seconds | verdict |\n| --- | --- | --- | --- |");
-    for (config, rule) in tokens::spaces::wrong() {
-        println!("{}", tokens::check(config, &[rule], &[]));
+fn check_all<C: Steps>(broken: Vec<(C, C::Rule)>, spaces: Vec<Search<C>>) -> bool {
+    println!("| space | states | depth | seconds | verdict |\n| --- | --- | --- | --- | --- |");
+    for (config, rule) in broken {
+        println!("{}", Search::breaks(config, rule));
     }
-    let mut spaces = tokens::spaces::all();
-    if is_long {
-        spaces.extend(tokens::spaces::long());
-    }
+    let threads = available_parallelism().map_or(1, usize::from);
     let mut holds = true;
     for space in spaces {
-        let outcome = tokens::check(space.config, &tokens::Rule::ALL, &space.events);
-        holds &= outcome.broken.is_none() && outcome.missing.is_empty();
+        let outcome = space.check(threads);
+        holds &= outcome.holds();
         println!("{outcome}");
     }
+    println!();
     holds
 }

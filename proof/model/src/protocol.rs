@@ -1,21 +1,14 @@
 //! The possible steps in a state, and the states after them.
 
-use stateright::{Model, Property};
+use stateright::Property;
 
 use crate::call::{Body, Effect, Phase};
 use crate::config::{Config, Variant};
 use crate::rules::{Event, Rule};
+use crate::search::{Search, Steps};
 use crate::state::State;
 use crate::store::{Command, FOR_EVER, Operation};
 use crate::wait::LastSeen;
-
-/// The protocol in one configuration, with the rules and events to check.
-#[derive(Clone, Debug)]
-pub struct Protocol {
-    pub(crate) config: Config,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) events: Vec<Event>,
-}
 
 /// One step. Calls are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,19 +90,26 @@ impl Action {
     }
 }
 
-impl Model for Protocol {
+impl Steps for Config {
     type State = State;
     type Action = Action;
+    type Rule = Rule;
+    type Event = Event;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::first(&self.config)]
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        let rules = self.rules.iter().map(|rule| rule.property());
-        rules
-            .chain(self.events.iter().map(|event| event.property()))
-            .collect()
+    fn first(&self) -> State {
+        State::first(self)
+    }
+
+    fn rule(rule: Rule) -> Property<Search<Self>> {
+        rule.property()
+    }
+
+    fn event(event: Event) -> Property<Search<Self>> {
+        event.property()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -119,7 +119,7 @@ impl Model for Protocol {
                 continue;
             }
             actions.push(Action::Execute(*command));
-            if self.config.replicated {
+            if self.replicated {
                 actions.push(Action::ExecuteUnanswered(*command));
             }
             if state.faults.repeats > 0 && command.operation != Operation::Effect {
@@ -133,17 +133,16 @@ impl Model for Protocol {
         Self::faults(state, actions);
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        let mut state = last.clone();
-        let changed = self.step(&mut state, action);
-        state.drop_inert_commands(&self.config);
-        (changed && state != *last).then_some(state)
+    fn step(&self, state: &mut State, action: Action) -> bool {
+        let was_possible = self.make(state, action);
+        state.drop_inert_commands(self);
+        was_possible
     }
 }
 
-impl Protocol {
+impl Config {
     fn actions_of(&self, state: &State, id: u8, actions: &mut Vec<Action>) {
-        let config = &self.config;
+        let config = self;
         let call = state.call(id);
         if state.is_next(config, id) {
             actions.push(Action::Start(id));
@@ -236,8 +235,8 @@ impl Protocol {
     }
 
     /// Makes a step. Returns whether it was possible.
-    fn step(&self, state: &mut State, action: Action) -> bool {
-        let config = &self.config;
+    fn make(&self, state: &mut State, action: Action) -> bool {
+        let config = self;
         match action {
             Action::Start(id) => state.start(config, id),
             Action::Execute(command) => self.execute(state, command, true),
@@ -332,7 +331,7 @@ impl Protocol {
     }
 
     fn execute(&self, state: &mut State, command: Command, is_answered: bool) {
-        let config = &self.config;
+        let config = self;
         let place = state.bag.iter().position(|other| *other == command);
         state.bag.remove(place.expect("the command is in the bag"));
         if command.operation == Operation::Effect {
@@ -362,7 +361,7 @@ impl Protocol {
     }
 
     fn time_out(&self, state: &mut State, id: u8) -> bool {
-        let config = &self.config;
+        let config = self;
         match state.call(id).phase {
             Phase::Claiming if state.faults.resends > 0 => {
                 state.faults.resends -= 1;
@@ -392,7 +391,7 @@ impl Protocol {
     }
 
     fn tick(&self, state: &mut State) -> bool {
-        let config = &self.config;
+        let config = self;
         let renewal_is_due = |id: &u8| {
             let call = state.call(*id);
             call.lease == 1 && (call.renewing.is_some() || state.is_renewed(config, *id))

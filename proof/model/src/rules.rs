@@ -1,9 +1,10 @@
 //! The rules that hold in every state, and the events that must happen in some state.
 
-use stateright::{Model as _, Property};
+use stateright::Property;
 
 use crate::call::{Body, Call, Phase};
-use crate::protocol::{Action, Protocol};
+use crate::config::Config;
+use crate::search::Search;
 use crate::state::State;
 use crate::store::{Answer, FOR_EVER, Operation, Record};
 
@@ -98,10 +99,10 @@ impl Rule {
         }
     }
 
-    pub(crate) fn property(self) -> Property<Protocol> {
+    pub(crate) fn property(self) -> Property<Search<Config>> {
         macro_rules! unbroken {
             ($rule:ident) => {
-                Property::always(self.name(), |_: &Protocol, state: &State| {
+                Property::always(self.name(), |_: &Search<Config>, state: &State| {
                     state.memory.broken & (1 << Self::$rule as u16) == 0
                 })
             };
@@ -128,10 +129,10 @@ impl Rule {
 }
 
 impl Event {
-    pub(crate) fn property(self) -> Property<Protocol> {
+    pub(crate) fn property(self) -> Property<Search<Config>> {
         macro_rules! seen {
             ($name:literal, $condition:expr) => {
-                Property::sometimes($name, |_: &Protocol, state: &State| $condition(state))
+                Property::sometimes($name, |_: &Search<Config>, state: &State| $condition(state))
             };
         }
         match self {
@@ -200,7 +201,7 @@ impl Event {
 
 /// Every run ends, so this checks states without a further step of the protocol itself. Commands need not be executed,
 /// and faults need not happen.
-fn everything_ends(protocol: &Protocol, state: &State) -> bool {
+fn everything_ends(search: &Search<Config>, state: &State) -> bool {
     let record_ends = state
         .record
         .is_none_or(|record| record.remaining == FOR_EVER);
@@ -209,9 +210,5 @@ fn everything_ends(protocol: &Protocol, state: &State) -> bool {
     if !record_ends || (state.record.is_none() && all_ended) {
         return true;
     }
-    let mut actions = Vec::new();
-    protocol.actions(state, &mut actions);
-    let by_itself = |action: &Action| !action.is_outside();
-    (actions.into_iter().filter(by_itself))
-        .any(|action| protocol.next_state(state, action).is_some())
+    search.goes_on(state, |action| !action.is_outside())
 }

@@ -6,17 +6,10 @@ use crate::rules::Event::{
     SecondEffect, StrayClaim, StrayRenewal, TakenOver,
 };
 use crate::rules::Rule;
+use crate::search::Search;
 
 /// A configuration in which the protocol holds.
-#[derive(Debug)]
-pub struct Space {
-    /// The configuration.
-    pub config: Config,
-    /// The rules that hold in it.
-    pub rules: Vec<Rule>,
-    /// The events that must happen in it.
-    pub events: Vec<Event>,
-}
+pub type Space = Search<Config>;
 
 /// Commands and replies are lost, late or duplicated; renewals are late or on time.
 #[must_use]

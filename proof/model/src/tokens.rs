@@ -7,7 +7,6 @@
 //! The first model checks claims, renewals and results. So here a claim is not renewed, and a success is recorded in the step that ends its
 //! body.
 
-mod check;
 mod config;
 mod redeemer;
 mod rules;
@@ -15,9 +14,8 @@ pub mod spaces;
 mod state;
 mod steps;
 
-pub use check::{Outcome, check};
 pub use config::{Config, Faults, Redeemer, Variant};
 pub use rules::{Event, Rule};
 pub use spaces::Space;
 pub use state::State;
-pub use steps::{Action, Redemptions};
+pub use steps::Action;

@@ -5,10 +5,10 @@
     reason = "for those who run it with `--nocapture`"
 )]
 
-use idempotence_model::{Config, Rule, check, spaces};
+use idempotence_model::{Search, Steps, spaces, tokens};
 
-fn is_broken(config: Config, rule: Rule) {
-    let outcome = check(config, &[rule], &[], 1);
+fn is_broken<C: Steps>(config: C, rule: C::Rule) {
+    let outcome = Search::breaks(config, rule);
     println!("{outcome}");
     let (_, way) = outcome.broken.expect("the rule is broken");
     for step in way {
@@ -19,6 +19,13 @@ fn is_broken(config: Config, rule: Rule) {
 #[test]
 fn each_mistake_breaks_its_rule() {
     for (config, rule) in spaces::wrong() {
+        is_broken(config, rule);
+    }
+}
+
+#[test]
+fn each_mistake_with_tokens_breaks_its_rule() {
+    for (config, rule) in tokens::spaces::wrong() {
         is_broken(config, rule);
     }
 }

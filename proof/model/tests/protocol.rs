@@ -1,51 +1,55 @@
-//! All rules hold in every state of every space.
+//! All rules hold in every state of every space, of both models.
 
 #![expect(
     clippy::print_stdout,
     reason = "for those who run it with `--nocapture`"
 )]
 
-use idempotence_model::{Space, check, spaces};
+use idempotence_model::{Search, Steps, spaces, tokens};
 
-fn holds(spaces: Vec<Space>) {
+/// `floor`: a space with fewer states does not test what it should.
+fn holds<C: Steps>(spaces: Vec<Search<C>>, floor: usize) {
     for space in spaces {
-        let outcome = check(space.config, &space.rules, &space.events, 1);
+        let outcome = space.check(1);
         println!("{outcome}");
-        assert!(outcome.broken.is_none(), "{outcome:#?}");
-        assert!(outcome.missing.is_empty(), "{outcome:#?}");
-        assert!(outcome.states >= FLOOR, "{outcome:#?}");
+        assert!(outcome.holds(), "{outcome}");
+        assert!(outcome.states >= floor, "{outcome}");
     }
 }
 
-/// A space with fewer states does not test what it should.
 const FLOOR: usize = 8_000;
 
 #[test]
 fn it_holds_when_messages_are_late_lost_or_doubled() {
-    holds(spaces::network());
+    holds(spaces::network(), FLOOR);
 }
 
 #[test]
 fn it_holds_when_processes_die_and_futures_are_dropped() {
-    holds(spaces::ends());
+    holds(spaces::ends(), FLOOR);
 }
 
 #[test]
 fn it_holds_when_bodies_do_not_know_their_outcome() {
-    holds(spaces::holds());
+    holds(spaces::holds(), FLOOR);
 }
 
 #[test]
 fn it_holds_with_every_release() {
-    holds(spaces::releases());
+    holds(spaces::releases(), FLOOR);
 }
 
 #[test]
 fn it_holds_when_the_store_forgets_or_refuses() {
-    holds(spaces::stores());
+    holds(spaces::stores(), FLOOR);
 }
 
 #[test]
 fn it_holds_among_duplicates_that_follow_or_wait() {
-    holds(spaces::duplicates());
+    holds(spaces::duplicates(), FLOOR);
+}
+
+#[test]
+fn a_token_is_redeemed_once_and_never_lost_without_a_body() {
+    holds(tokens::spaces::all(), 500);
 }

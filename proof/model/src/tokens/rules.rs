@@ -1,10 +1,12 @@
 //! The rules that hold in every state, and the events that must happen in some state.
 
-use stateright::{Model as _, Property};
+use stateright::Property;
 
+use super::config::Config;
 use super::redeemer::{End, Phase, Redeemer};
 use super::state::{Answer, Line, Operation, State};
-use super::steps::{Action, Redemptions};
+use super::steps::Action;
+use crate::search::Search;
 
 /// A rule that holds in every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +84,10 @@ impl Rule {
         }
     }
 
-    pub(crate) fn property(self) -> Property<Redemptions> {
+    pub(crate) fn property(self) -> Property<Search<Config>> {
         macro_rules! unbroken {
             ($rule:ident) => {
-                Property::always(self.name(), |_: &Redemptions, state: &State| {
+                Property::always(self.name(), |_: &Search<Config>, state: &State| {
                     state.memory.broken & (1 << Self::$rule as u16) == 0
                 })
             };
@@ -111,10 +113,10 @@ impl Rule {
 }
 
 impl Event {
-    pub(crate) fn property(self) -> Property<Redemptions> {
+    pub(crate) fn property(self) -> Property<Search<Config>> {
         macro_rules! seen {
             ($name:literal, $condition:expr) => {
-                Property::sometimes($name, |_: &Redemptions, state: &State| {
+                Property::sometimes($name, |_: &Search<Config>, state: &State| {
                     state
                         .ids()
                         .any(|id| $condition(state, id, state.redeemer(id)))
@@ -183,13 +185,11 @@ fn has_redemption_in_flight(state: &State, id: u8) -> bool {
 
 /// Every run ends, so this checks states without a further step of the protocol itself. Commands need not be executed, and faults need
 /// not happen. A redemption without a call has no lease, so its caller decides when its work ends.
-fn everything_ends(protocol: &Redemptions, state: &State) -> bool {
+fn everything_ends(search: &Search<Config>, state: &State) -> bool {
     let has_ended = |redeemer: &Redeemer| matches!(redeemer.phase, Phase::Ended | Phase::Held);
     if state.redeemers.iter().all(has_ended) {
         return true;
     }
-    let mut actions = Vec::new();
-    protocol.actions(state, &mut actions);
     let by_itself = |action: &Action| {
         matches!(
             action,
@@ -200,6 +200,5 @@ fn everything_ends(protocol: &Redemptions, state: &State) -> bool {
                 | Action::Tick
         )
     };
-    let mut own = actions.into_iter().filter(by_itself);
-    own.any(|action| protocol.next_state(state, action).is_some())
+    search.goes_on(state, by_itself)
 }

@@ -6,15 +6,10 @@ use super::rules::Event::{
     RefusedAsUnknown, RefusedAsUsed, Stray,
 };
 use super::rules::Rule;
+use crate::search::Search;
 
 /// A configuration in which the protocol holds.
-#[derive(Debug)]
-pub struct Space {
-    /// The configuration.
-    pub config: Config,
-    /// The events that must happen in it.
-    pub events: Vec<Event>,
-}
+pub type Space = Search<Config>;
 
 /// All spaces.
 #[must_use]
@@ -232,6 +227,7 @@ fn without_calls(it: &mut Config) {
 fn space(name: &'static str, change: impl FnOnce(&mut Config), events: &[Event]) -> Space {
     Space {
         config: Config::new(name).with(change),
+        rules: Rule::ALL.to_vec(),
         events: events.to_vec(),
     }
 }

@@ -1,19 +1,12 @@
 //! The possible steps in a state, and the states after them.
 
-use stateright::{Model, Property};
+use stateright::Property;
 
 use super::config::{Config, Variant};
 use super::redeemer::{End, Phase};
 use super::rules::{Event, Rule};
 use super::state::{Command, State};
-
-/// The protocol in one configuration, with the rules and events to check.
-#[derive(Clone, Debug)]
-pub struct Redemptions {
-    pub(crate) config: Config,
-    pub(crate) rules: Vec<Rule>,
-    pub(crate) events: Vec<Event>,
-}
+use crate::search::{Search, Steps};
 
 /// One step. Redeemers are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,19 +38,26 @@ pub enum Action {
     Repeat(Command),
 }
 
-impl Model for Redemptions {
+impl Steps for Config {
     type State = State;
     type Action = Action;
+    type Rule = Rule;
+    type Event = Event;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::first(&self.config)]
+    fn name(&self) -> &'static str {
+        self.name
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        let rules = self.rules.iter().map(|rule| rule.property());
-        rules
-            .chain(self.events.iter().map(|event| event.property()))
-            .collect()
+    fn first(&self) -> State {
+        State::first(self)
+    }
+
+    fn rule(rule: Rule) -> Property<Search<Self>> {
+        rule.property()
+    }
+
+    fn event(event: Event) -> Property<Search<Self>> {
+        event.property()
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
@@ -77,18 +77,17 @@ impl Model for Redemptions {
         actions.push(Action::Tick);
     }
 
-    fn next_state(&self, last: &State, action: Action) -> Option<State> {
-        let mut state = last.clone();
-        self.step(&mut state, action);
-        state.drop_inert_commands(&self.config);
-        (state != *last).then_some(state)
+    fn step(&self, state: &mut State, action: Action) -> bool {
+        self.make(state, action);
+        state.drop_inert_commands(self);
+        true
     }
 }
 
-impl Redemptions {
+impl Config {
     fn actions_of(&self, state: &State, id: u8, actions: &mut Vec<Action>) {
         let redeemer = state.redeemer(id);
-        let is_call = self.config.redeemers[usize::from(id)].key.is_some();
+        let is_call = self.redeemers[usize::from(id)].key.is_some();
         if redeemer.answer.is_some() {
             actions.push(Action::ReceiveAnswer(id));
         }
@@ -98,7 +97,7 @@ impl Redemptions {
                 let before = usize::from(id).checked_sub(1);
                 let waits = |before: usize| {
                     state.redeemers[before].phase == Phase::NotStarted
-                        && self.config.are_interchangeable(before, usize::from(id))
+                        && self.are_interchangeable(before, usize::from(id))
                 };
                 if !before.is_some_and(waits) {
                     actions.push(Action::Start(id));
@@ -111,17 +110,15 @@ impl Redemptions {
         }
         let is_idle = matches!(redeemer.phase, Phase::NotStarted | Phase::Ended);
         if !is_idle && state.faults.crashes > 0 {
-            actions.push(Action::Crash(
-                self.config.redeemers[usize::from(id)].process,
-            ));
+            actions.push(Action::Crash(self.redeemers[usize::from(id)].process));
         }
         if redeemer.end == End::Open && !is_idle && state.faults.cancels > 0 {
             actions.push(Action::Cancel(id));
         }
     }
 
-    fn step(&self, state: &mut State, action: Action) {
-        let config = &self.config;
+    fn make(&self, state: &mut State, action: Action) {
+        let config = self;
         match action {
             Action::Start(id) => state.start(config, id),
             Action::Execute(command) => {
@@ -162,7 +159,7 @@ impl Redemptions {
     }
 
     fn time_out(&self, state: &mut State, id: u8) {
-        let config = &self.config;
+        let config = self;
         let redeemer = state.redeemer_mut(id);
         let (phase, lease) = (redeemer.phase, redeemer.lease);
         if state.faults.resends > 0 {
