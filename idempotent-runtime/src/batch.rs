@@ -33,6 +33,8 @@ mod interleavings;
 mod lane;
 mod queue;
 mod refusal;
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transport;

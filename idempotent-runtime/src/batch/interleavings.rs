@@ -1,7 +1,7 @@
 //! Every order of a few steps: operations arrive, tasks run, batches are answered, callers are dropped, and the runtime ends.
 //!
-//! The scheduler of `tests/schedules.rs` cannot run the engine, because its tasks belong to a runtime of tokio. All decisions
-//! of a task happen under one lock, so the orders of whole polls contain every order of decisions.
+//! All decisions of a task happen under one lock, so the orders of whole polls contain every order of decisions. `schedules.rs`
+//! tries the orders of threads within a poll.
 
 use std::collections::VecDeque;
 use std::future::{Future, pending};

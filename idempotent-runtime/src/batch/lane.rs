@@ -108,8 +108,12 @@ impl<T: Transport> Lane<T> {
             is_collecting: true,
             has_ended: false,
         };
+        #[cfg(not(shuttle))]
         let task = runtime.spawn(task.run());
-        #[cfg(test)]
+        // The schedules of `shuttle` are of its own tasks.
+        #[cfg(shuttle)]
+        let (task, _) = (shuttle::future::spawn(task.run()), runtime);
+        #[cfg(all(test, not(shuttle)))]
         super::tests::note_task(&task);
         drop(task);
     }

@@ -80,6 +80,7 @@ thread_local! {
 }
 
 /// Notes a task that sends batches, on the thread that started the task.
+#[cfg_attr(shuttle, expect(dead_code, reason = "the tasks are shuttle's"))]
 pub(super) fn note_task(task: &JoinHandle<()>) {
     TASKS.with_borrow_mut(|tasks| {
         tasks.retain(|task| !task.is_finished());
