@@ -9,8 +9,8 @@ pub use idempotent_macro::idempotent;
 pub use idempotent_runtime::{
     Added, AnyIntent, Attempt, Bloom, BloomBuilder, BloomStats, Builder, ClientAction, Codec,
     Counter, CounterBuilder, Diagnosis, Digest, DrainError, Duplicate, DuplicateState, Durability,
-    EndpointInfo, Endpoints, Error, Event, EventKind, Failure, FirstTime, GuardedCall, Hint,
-    Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
+    EndpointInfo, Endpoints, Error, Event, EventKind, Failure, Fenced, FirstTime, GuardedCall,
+    Hint, Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
     MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, OneIntent, Origin, Outcome,
     Peek, Redeemed, Release, Renew, Replay, RequestId, RunEach, SeenSet, SeenSetBuilder, Setting,
     Settings, SetupError, Store, StoreError, StoreErrorKind, Token, Tokens, Translation, endpoints,
@@ -27,7 +27,7 @@ pub mod fingerprint {
 /// Each has an implementation for all types that fit.
 pub mod bounds {
     pub use idempotent_runtime::private::{
-        Fallible, FromError, NamesOneIntent, Rows, TokenText, Using,
+        Fallible, FromError, HasFence, NamesOneIntent, Rows, TokenText, Using,
     };
 }
 

@@ -177,6 +177,9 @@ impl Call<'_> {
         if options.give_back.is_some() {
             policy.extend(mixed!(.give_back()));
         }
+        if options.fence.is_some() {
+            policy.extend(mixed!(.fence()));
+        }
         if options.tx.is_some() {
             policy.extend(mixed!(.tx()));
         }

@@ -52,7 +52,8 @@ fn unguarded(options: &Options, function: &Function) -> TokenStream {
 
 // Output: IdempotencyContext<OneIntent>
 //
-// With `release = true` an equal call may be a new intent, so its context has no downstream keys.
+// With `release = true` an equal call may be a new intent, so its context has no downstream keys. With `fence = true` the type is
+// `IdempotencyContext<Fenced<OneIntent>>`.
 fn context_type(options: &Options) -> TokenStream {
     let private = options.private(Span::mixed_site());
     let intent = if options.release == Some(Release::Always) {
@@ -60,7 +61,12 @@ fn context_type(options: &Options) -> TokenStream {
     } else {
         mixed!(OneIntent)
     };
-    mixed!(#private::IdempotencyContext<#private::#intent>)
+    let intent = mixed!(#private::#intent);
+    let state = match options.fence {
+        Some(_) => mixed!(#private::Fenced<#intent>),
+        None => intent,
+    };
+    mixed!(#private::IdempotencyContext<#state>)
 }
 
 /// The input of every part of the expansion.

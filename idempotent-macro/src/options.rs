@@ -42,13 +42,15 @@ pub struct Options {
     pub give_back: Option<Span>,
     /// The name of the context in the body.
     pub context: Option<Ident>,
+    /// Where `fence = true` is written.
+    pub fence: Option<Span>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
     /// The names of the options that are written.
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "key",
     "ttl",
     "release",
@@ -71,6 +73,7 @@ const NAMES: [&str; 24] = [
     "operation",
     "give_back",
     "context",
+    "fence",
     "using",
     "crate",
 ];
@@ -176,6 +179,7 @@ impl Options {
             "operation" => self.operation = Some(value::name(name, &value)?),
             "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
             "context" => self.context = Some(value::variable(name, &value)?),
+            "fence" => self.fence = value::flag(name, &value)?.then(|| name.span()),
             "using" => self.using = Some(value),
             _ => self.krate = Some(value::path(value)?),
         }
@@ -267,7 +271,7 @@ fn example(name: &Ident) -> &'static str {
         "key" | "payload" => "\"user_id, file_md5\"",
         "token" => "\"form.token, user_id\"",
         "ttl" | "lease" | "wait" => "\"30s\"",
-        "release" | "replay" | "give_back" => "true",
+        "release" | "replay" | "give_back" | "fence" => "true",
         "renew" => "false",
         "name" => "\"orders.pay\"",
         "operation" => "\"orders.submit\"",

@@ -16,6 +16,7 @@ use syn::spanned::Spanned;
 pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
     check_token(options, errors);
+    check_fence(options, errors);
     match &options.tx {
         Some(_) => check_tx(options, errors),
         None => check_lease(options, errors),
@@ -156,6 +157,26 @@ fn check_token(options: &Options, errors: &mut Errors) {
             span,
             "`token` cannot be combined with `tx`, whose transaction may be rolled back after the token is used",
             "write `token` on the function that begins the transaction",
+        ));
+    }
+}
+
+fn check_fence(options: &Options, errors: &mut Errors) {
+    let Some(span) = options.fence else {
+        return;
+    };
+    if options.tx.is_some() {
+        errors.push(error(
+            span,
+            "`fence` cannot be combined with `tx`, whose transaction orders the writes of its calls",
+            "leave `fence` out",
+        ));
+    // A `context` with a mistake is also `None`, and was already reported.
+    } else if options.context.is_none() && errors.is_empty() {
+        errors.push(error(
+            span,
+            "`fence` needs `context`, which has the number",
+            "write `context = cx` as well, and send `cx.fence()` with each write of the body",
         ));
     }
 }

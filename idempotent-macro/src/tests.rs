@@ -286,6 +286,37 @@ fn an_error_with_a_token_says_what_is_wrong_and_what_to_write() {
 }
 
 #[test]
+fn an_error_with_fence_says_what_is_wrong_and_what_to_write() {
+    let function = quote!(
+        async fn pay(tx: &mut Tx, user_id: u64) -> R {
+            body
+        }
+    );
+    let table = [
+        (
+            quote!(fence = true),
+            "`fence` needs `context`, which has the number\nhelp: write `context = cx` as well, and send `cx.fence()` with each write of the body",
+        ),
+        (
+            quote!(fence = true, context = cx, tx = tx),
+            "`fence` cannot be combined with `tx`, whose transaction orders the writes of its calls\nhelp: leave `fence` out",
+        ),
+        (
+            quote!(fence = "yes", context = cx),
+            "`fence` must be `true` or `false`, not `\"yes\"`\nhelp: write one of these in the attribute itself, as in `fence = true`",
+        ),
+    ];
+    for (options, text) in table {
+        let options = quote!(key = user_id, ttl = "1d", #options);
+        assert_eq!(mistakes(options.clone(), &function), [text], "{options}");
+    }
+    for options in [quote!(fence = false), quote!(fence = true, context = cx)] {
+        let none = mistakes(quote!(key = user_id, ttl = "1d", #options), &function);
+        assert!(none.is_empty(), "{none:?}");
+    }
+}
+
+#[test]
 fn an_error_with_when_says_what_is_wrong_and_what_to_write() {
     let function = quote!(
         async fn pay(id: Option<RequestId>, token: String) -> R {

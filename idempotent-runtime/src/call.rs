@@ -22,8 +22,7 @@ use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NO_OBSERVERS, Observers};
-use crate::policy::times::Times;
-use crate::policy::{OnStoreError, Policy, Release};
+use crate::policy::{OnStoreError, Policy};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
 use crate::protocol::follow::Following;
@@ -350,7 +349,7 @@ impl Open {
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
-        let times = checked(times, policy, has_token);
+        let times = policy.contradiction().map_or(times, Err);
         let fingerprint = match &context.token {
             Some(token) => token.key(&mut self.key, !self.keyed_by_token),
             None => self.key.end(),
@@ -371,26 +370,6 @@ impl Open {
         context.times = times.map_err(invalid)?;
         Ok(())
     }
-}
-
-/// The durations of a call with this policy, or why the policy is invalid.
-fn checked(
-    times: Result<Times, &'static str>,
-    policy: &Policy,
-    has_token: bool,
-) -> Result<Times, &'static str> {
-    if has_token && policy.tx {
-        return Err(
-            "`tx` does not go with a token, because the transaction may be rolled back after the token is used: redeem the token outside",
-        );
-    }
-    if policy.give_back && !has_token {
-        return Err("`give_back` needs a token");
-    }
-    if policy.give_back && policy.release == Release::Never {
-        return Err("`give_back` does not go with `release = false`, which keeps the key taken");
-    }
-    times
 }
 
 /// Emits the end of a call that is refused before its claim.

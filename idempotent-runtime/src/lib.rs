@@ -72,7 +72,7 @@ pub use observe::{Event, EventKind, Observer};
 pub use operate::doctor::Diagnosis;
 pub use operate::peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
-pub use protocol::body_context::{AnyIntent, IdempotencyContext, OneIntent};
+pub use protocol::body_context::{AnyIntent, Fenced, IdempotencyContext, OneIntent};
 pub use protocol::token::Token;
 pub use protocol::token::redemption::Redeemed;
 #[cfg(feature = "redis")]

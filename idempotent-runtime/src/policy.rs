@@ -82,6 +82,7 @@ pub struct Policy {
     pub(crate) replay: bool,
     pub(crate) tx: bool,
     pub(crate) give_back: bool,
+    pub(crate) fence: bool,
     /// Whether the call redeems a one-time token.
     pub(crate) token: bool,
     /// Whether the setting `disabled` is true for the endpoint. No attribute sets it.
@@ -105,6 +106,7 @@ impl Policy {
             replay: false,
             tx: false,
             give_back: false,
+            fence: false,
             token: false,
             disabled: false,
             bypassed: false,
@@ -189,6 +191,13 @@ impl Policy {
         self.give_back = true;
         self
     }
+
+    /// Gives each claim of a key a larger number than all its earlier claims. Not with [`tx`](Self::tx).
+    #[must_use]
+    pub const fn fence(mut self) -> Self {
+        self.fence = true;
+        self
+    }
 }
 
 impl Policy {
@@ -204,6 +213,28 @@ impl Policy {
             Some(OnStoreError::Run) => OnLeaseLost::Continue,
             Some(OnStoreError::Refuse) | None => OnLeaseLost::Stop,
         })
+    }
+
+    /// Why options of this call contradict each other, if they do.
+    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+        let never = self.release == Release::Never;
+        let contradictions = [
+            (
+                self.token && self.tx,
+                "`tx` does not go with a token, because the transaction may be rolled back after the token is used: redeem the token outside",
+            ),
+            (
+                self.fence && self.tx,
+                "`fence` does not go with `tx`, whose transaction orders the writes of its calls",
+            ),
+            (self.give_back && !self.token, "`give_back` needs a token"),
+            (
+                self.give_back && never,
+                "`give_back` does not go with `release = false`, which keeps the key taken",
+            ),
+        ];
+        let found = contradictions.into_iter().find(|(is_made, _)| *is_made);
+        found.map(|(_, why)| why)
     }
 
     /// Whether the call writes nothing after the body. The record of the claim already marks the call as done, which is

@@ -16,7 +16,9 @@ pub use crate::call::token_text::TokenText;
 pub use crate::key::endpoint::Endpoint;
 pub use crate::key::fingerprint::KeyPart;
 pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
-pub use crate::protocol::body_context::{AnyIntent, IdempotencyContext, NamesOneIntent, OneIntent};
+pub use crate::protocol::body_context::{
+    AnyIntent, Fenced, HasFence, IdempotencyContext, NamesOneIntent, OneIntent,
+};
 pub use crate::protocol::held::Held;
 pub use crate::protocol::refusal::Refusal;
 pub use crate::result::outcome::{Fallible, FromError, Outcome};

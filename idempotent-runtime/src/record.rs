@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod count;
+pub(crate) mod fence;
 mod fields;
 pub(crate) mod form;
 pub(crate) mod kept;

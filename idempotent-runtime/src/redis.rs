@@ -9,6 +9,7 @@ mod counting;
 mod doctor;
 mod executor;
 mod failure;
+mod fencing;
 mod filters;
 mod gathering;
 mod info;

@@ -12,6 +12,7 @@ pub use bytes::Bytes;
 mod answer;
 mod contract;
 mod durability;
+pub(crate) mod fencing;
 pub(crate) mod filter;
 mod finding;
 mod key;
@@ -29,7 +30,7 @@ pub(crate) mod queue;
 pub(crate) mod rows;
 mod wrap;
 
-pub use self::answer::{Claim, Count, Entry, Hint, Swap};
+pub use self::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
 pub use self::contract::Store;
 pub use self::durability::Durability;
 pub use self::filter::{BloomFilter, BloomStats};

@@ -220,6 +220,13 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self
     }
 
+    /// Gives each run of the key a larger number than all runs before: [`try_fence`](crate::IdempotencyContext::try_fence) of its
+    /// context. Costs one more round trip after the body, and more at the claim if the store has no step for it. Not with `run_in`.
+    pub fn fence(mut self) -> Self {
+        self.policy = self.policy.fence();
+        self
+    }
+
     /// Sets how long a duplicate waits for the end of a running call. Default: it does not wait.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.policy = self.policy.wait(wait);

@@ -92,12 +92,6 @@ impl StoreError {
     }
 
     /// An error of another kind with the same reason and place. This error is its source.
-    #[cfg(any(
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    ))]
     pub(crate) fn with_kind(self, kind: StoreErrorKind) -> Self {
         let (reason, place) = (self.why().to_owned(), self.0.place.clone());
         let mut error = Self::new(kind, self).reason(reason);

@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Bloom,
     Count,
     Doctor,
+    /// The last number of the claims of a call's key.
+    Fence,
     #[cfg(feature = "order-numbers")]
     Machine,
     #[cfg(feature = "order-numbers")]
@@ -33,6 +35,7 @@ impl Kind {
             Self::Bloom => "#bloom",
             Self::Count => "#count",
             Self::Doctor => "#doctor",
+            Self::Fence => "#fence",
             #[cfg(feature = "order-numbers")]
             Self::Machine => "#machine",
             #[cfg(feature = "order-numbers")]

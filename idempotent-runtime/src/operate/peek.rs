@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use futures_util::future::try_join;
 
 use crate::error::{DuplicateState, Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
@@ -15,6 +16,7 @@ use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::State;
+use crate::record::fence::FenceLine;
 use crate::record::shape;
 use crate::store::{Key, Swap};
 
@@ -28,6 +30,7 @@ pub struct Peek {
     holder: String,
     since: SystemTime,
     remaining: Option<Duration>,
+    fence: Option<i64>,
 }
 
 impl Idempotency {
@@ -36,7 +39,7 @@ impl Idempotency {
     /// Give the parts of the option `key` as a tuple in the same order. Calls with the option `token` have other keys: use
     /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). For calls with the option `tx` use `peek_tx`.
     ///
-    /// Round trips: one. Changes nothing.
+    /// Round trips: one, for the record and the number of its fence. Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -69,7 +72,7 @@ impl Idempotency {
     /// `Idempotency::builder(PostgresStore::new(pool))`, with the prefix, digest and secret of the handle that made the
     /// call. [`forget`](Self::forget) removes the row.
     ///
-    /// Round trips: one. Changes nothing.
+    /// Round trips: as [`peek`](Self::peek). Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -114,7 +117,7 @@ impl Idempotency {
     /// Give the subject and the operation with which the token was [issued](crate::Tokens::issue). [`forget`](Self::forget)
     /// frees the key; the token stays used.
     ///
-    /// Round trips: one. Changes nothing.
+    /// Round trips: as [`peek`](Self::peek). Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -158,7 +161,7 @@ impl Idempotency {
     /// Give the parts of the option `key`, and the subject and the operation with which the token was
     /// [issued](crate::Tokens::issue): they are part of the key.
     ///
-    /// Round trips: one. Changes nothing.
+    /// Round trips: as [`peek`](Self::peek). Changes nothing.
     ///
     /// # Errors
     ///
@@ -202,12 +205,18 @@ impl Idempotency {
     ) -> Result<Option<Peek>, Error> {
         let key = key(self.shared(), &endpoint, &fingerprint);
         let site = Site::of(Subject::Peek, endpoint).with_key(fingerprint);
-        let entry =
-            match Attempt::new(self.shared().store().get(&key), self.shared().deadline()).await {
-                Ok(Some(entry)) => entry,
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(Error::store_operation(site, error)),
-            };
+        let (store, deadline) = (self.shared().store(), self.shared().deadline());
+        let fence_key = self.shared().fence_key(&key);
+        let entries = try_join(
+            Attempt::new(store.get(&key), deadline),
+            Attempt::new(store.get(&fence_key), deadline),
+        );
+        let (entry, fence) = match entries.await {
+            Ok((Some(entry), fence)) => (entry, fence),
+            Ok((None, _)) => return Ok(None),
+            Err(error) => return Err(Error::store_operation(site, error)),
+        };
+        let fence = fence.and_then(|entry| Some(FenceLine::read(&entry.value).ok()?.fence));
         let Some(record) = self.shared().result_options().read_record(&entry.value) else {
             return Err(Error::foreign(site, shape::describe(&entry.value)));
         };
@@ -221,6 +230,7 @@ impl Idempotency {
             holder: record.holder().to_owned(),
             since: record.since,
             remaining: entry.ttl,
+            fence,
             record: entry.value.clone(),
             site,
             key,
@@ -281,6 +291,12 @@ impl Peek {
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
     }
+
+    /// The number of the last run of the key, if its calls have the option `fence`: see
+    /// [`IdempotencyContext::fence`](crate::IdempotencyContext::fence).
+    pub fn fence(&self) -> Option<i64> {
+        self.fence
+    }
 }
 
 impl fmt::Debug for Peek {
@@ -292,6 +308,7 @@ impl fmt::Debug for Peek {
             .field("holder", &self.holder)
             .field("since", &self.since)
             .field("remaining", &self.remaining)
+            .field("fence", &self.fence)
             .finish_non_exhaustive()
     }
 }

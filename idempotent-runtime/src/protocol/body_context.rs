@@ -12,6 +12,7 @@ use crate::key::downstream;
 use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
+use crate::store::Fence;
 use crate::world;
 
 /// What a guarded body may know about its call, and the keys that it sends to other services.
@@ -36,7 +37,7 @@ use crate::world;
 /// A request that the layer does not guard has no such extension.
 ///
 /// The type parameter says whether the key of the call names one intent: [`OneIntent`] or [`AnyIntent`]. Only the first has a
-/// [`downstream_key`](Self::downstream_key).
+/// [`downstream_key`](Self::downstream_key). [`Fenced`] around it says that the call has a [`fence`](Self::fence).
 pub struct IdempotencyContext<I = OneIntent> {
     call: Of,
     /// The random bits of a call without a key.
@@ -55,6 +56,21 @@ pub enum OneIntent {}
 #[derive(Debug, Clone, Copy)]
 pub enum AnyIntent {}
 
+/// The call has the option `fence`. `I` says whether its key names one intent.
+#[derive(Debug, Clone, Copy)]
+pub struct Fenced<I>(PhantomData<fn() -> I>);
+
+/// A call with the option `fence`.
+#[diagnostic::on_unimplemented(
+    message = "`fence` needs a call with the option `fence`",
+    label = "the claim of this call has no fence",
+    note = "write `fence = true` in the attribute",
+    note = "in a call of the builder the option is known only when it runs: call `try_fence`"
+)]
+pub trait HasFence {}
+
+impl<I> HasFence for Fenced<I> {}
+
 /// A call whose key names one intent.
 #[diagnostic::on_unimplemented(
     message = "`downstream_key` needs a call whose key names one intent",
@@ -65,6 +81,8 @@ pub enum AnyIntent {}
 pub trait NamesOneIntent {}
 
 impl NamesOneIntent for OneIntent {}
+
+impl<I: NamesOneIntent> NamesOneIntent for Fenced<I> {}
 
 /// The call of a context.
 #[derive(Clone)]
@@ -149,6 +167,70 @@ impl<I> IdempotencyContext<I> {
     pub fn lease_remaining(&self) -> Option<Duration> {
         match &self.call {
             Of::Claim(lease) => Some(lease.good_until().saturating_duration_since(Instant::now())),
+            Of::Unguarded(_) | Of::Row(_) => None,
+        }
+    }
+
+    /// The number of this run among the runs of its key, with the option `fence`: larger than the number of every run before, in
+    /// any process. A resource that stores the number of its last writer, and refuses a smaller number, is safe from a run that
+    /// was paused for longer than its lease and then continues. Positive, and less than 2⁵³.
+    ///
+    /// A number orders writes. It does not make them happen once: if two runs write in their order, both are accepted.
+    ///
+    /// 0 if the call is not [guarded](Self::is_guarded): smaller than the number of every guarded run.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::{Fenced, IdempotencyContext};
+    ///
+    /// fn update(cx: &IdempotencyContext<Fenced<idempotence::OneIntent>>) -> (&'static str, i64) {
+    ///     ("UPDATE stock SET amount = amount - 1, fence = $1 WHERE id = 7 AND fence <= $1", cx.fence())
+    /// }
+    /// ```
+    pub fn fence(&self) -> i64
+    where
+        I: HasFence,
+    {
+        self.known_fence().map_or(0, |fence| fence.number)
+    }
+
+    /// Does the same as [`fence`](Self::fence), for a call whose options are known only when it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidPolicy`] without the option `fence`.
+    pub fn try_fence(&self) -> Result<i64, Error> {
+        let call = self.call.call();
+        if !call.policy.fence {
+            let what = "it has no fence; call `fence` on the builder, or write `fence = true` in the attribute";
+            let site = call.site.clone();
+            return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
+        }
+        Ok(self.known_fence().map_or(0, |fence| fence.number))
+    }
+
+    /// How many runs of the key began since its last success, this run included: 1, and more after runs that failed, died or were
+    /// dropped.
+    ///
+    /// `None` if nothing counts the runs: the call has no option `fence`, or is not [guarded](Self::is_guarded). The count is
+    /// forgotten with the number of the fence, a day after the last run or after its `ttl`, whichever is longer.
+    pub fn attempt(&self) -> Option<u32> {
+        self.known_fence().map(|fence| fence.attempt)
+    }
+
+    /// Whether this call took over from a run that never ended: its process died, its future was dropped, its body panicked, or it lost
+    /// its lease. What that run did is unknown, so check it before you repeat it.
+    ///
+    /// A run that ended is also reported if its end was stored, and its process died before it noted this for the fence.
+    ///
+    /// `None` as for [`attempt`](Self::attempt).
+    pub fn took_over(&self) -> Option<bool> {
+        self.known_fence().map(|fence| fence.took_over)
+    }
+
+    fn known_fence(&self) -> Option<Fence> {
+        match &self.call {
+            Of::Claim(lease) => lease.in_flight().state().fence(),
             Of::Unguarded(_) | Of::Row(_) => None,
         }
     }

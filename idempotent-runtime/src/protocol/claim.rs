@@ -15,7 +15,7 @@ use crate::protocol::retry::{Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
-use crate::store::{Claim, StoreError, StoreErrorKind};
+use crate::store::{Claim, FencedClaim, StoreError, StoreErrorKind};
 use crate::world::mutant;
 
 /// A claim on its way to the store. Dropping it withdraws the claim in the background and wakes waiting duplicates.
@@ -69,6 +69,9 @@ impl<'a> ClaimGuard<'a> {
     pub(crate) fn send_now(&mut self) -> Option<Result<Claim, StoreError>> {
         let lease = self.lease;
         let store = lease.call().shared.store().local()?;
+        if lease.call().policy.fence {
+            return None;
+        }
         let now = *self.first_sent.insert(Instant::now());
         Some(store.claim_now(lease.key(), lease.record(), lease.call().times.expiry, now))
     }
@@ -77,6 +80,9 @@ impl<'a> ClaimGuard<'a> {
         self.is_resend = self.first_sent.is_some();
         self.first_sent.get_or_insert_with(Instant::now);
         let lease = self.lease;
+        if lease.call().policy.fence {
+            return Box::pin(claim_fenced(lease));
+        }
         let store = lease.call().shared.store();
         store.claim(lease.key(), lease.record(), lease.call().times.expiry)
     }
@@ -151,6 +157,10 @@ impl<'a> ClaimGuard<'a> {
                         // An earlier send has stored the claim: a send without an answer, or a send that the client repeated.
                         Ok(Some(entry)) if entry.value == *lease.record() => {
                             self.first_sent = first_sent;
+                            if lease.call().policy.fence {
+                                // Its number is not known, so the claim is withdrawn.
+                                break error;
+                            }
                             answer = Ok(Claim::Claimed);
                             continue;
                         }
@@ -195,6 +205,20 @@ impl<'a> ClaimGuard<'a> {
             may_be_stored: first_sent.is_some(),
         }
     }
+}
+
+/// Sends a claim that gets a fence, and notes the fence.
+async fn claim_fenced(lease: &Lease) -> Result<Claim, StoreError> {
+    let call = lease.call();
+    let (store, fence_key) = (call.shared.store(), call.shared.fence_key(lease.key()));
+    let claim = store.claim_fenced(lease.key(), &fence_key, lease.record(), call.times.expiry);
+    Ok(match claim.await? {
+        FencedClaim::Claimed(fence) => {
+            lease.in_flight().state().set_fence(fence);
+            Claim::Claimed
+        }
+        FencedClaim::Taken(other) => Claim::Taken(other),
+    })
 }
 
 fn too_late() -> NotWon {

@@ -14,6 +14,8 @@ pub(crate) enum Ending {
     Withdraw,
     /// Sets the claim to expire at this instant, because a renewal may have moved its expiry.
     SetExpiry(Instant),
+    /// Notes under the key of the fence that the claim has ended. Followers see this done record, if there is one.
+    EndFence(Option<Bytes>),
 }
 
 /// Whether the end of a call is in the store.

@@ -11,6 +11,7 @@ use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost, Release};
 use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::ending::{Ending, SettleOutcome};
+use crate::protocol::fence;
 use crate::protocol::lease::Lease;
 use crate::protocol::mark;
 use crate::protocol::settle;
@@ -197,7 +198,11 @@ impl Held {
         }
         let guard = std::mem::replace(&mut self.guard, Guard::Ended);
         let ending = match guard {
-            Guard::Claim => self.lease.begin_settling(end.success, &end.kept),
+            Guard::Claim => {
+                let stays = end.success || matches!(end.kept, Kept::Result(_));
+                let ending = self.lease.begin_settling(end.success, &end.kept);
+                fence::note_end(&self.lease, stays, ending)
+            }
             Guard::None {
                 may_be_stored: true,
             } => self.lease.ending(end.success, &end.kept),

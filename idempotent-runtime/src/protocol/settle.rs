@@ -11,8 +11,10 @@ use crate::observe::EventKind;
 use crate::protocol::background;
 use crate::protocol::background::{Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
+use crate::protocol::fence;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::world::mutant;
@@ -47,6 +49,13 @@ pub(crate) fn settle(
             }
             None => return SettleOutcome::Closed,
         };
+        if settled == SettleOutcome::Stored
+            && let Some((lease, ending)) = &unsettled.end
+            && let Some(fence_end) = fence::next_ending(lease, ending)
+        {
+            // Boxed, because few calls have a fence.
+            return Box::pin(unsettled.end_fence(fence_end)).await;
+        }
         match (settled, &unsettled.end) {
             // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
             // job.
@@ -82,6 +91,30 @@ impl Unsettled {
             end,
             was_sent: false,
         }
+    }
+}
+
+impl Unsettled {
+    /// Ends the fence of a call whose end is stored.
+    async fn end_fence(mut self, fence_end: Ending) -> SettleOutcome {
+        if let Some((_, ending)) = &mut self.end {
+            *ending = fence_end;
+        }
+        if let Some((lease, ending)) = &self.end {
+            let deadline = lease.call().shared.deadline();
+            let answer = Attempt::first(ending.send(lease), deadline).await;
+            let backoff = Backoff::after_first_attempt(deadline);
+            let settled = resolve(lease, ending, backoff, answer, false).await;
+            let record = ending.stored_record(settled);
+            if settled == SettleOutcome::Open {
+                // The drop of `self` starts the background job.
+                lease.leave(record.map(|record| Arc::new(SeenRecord::new(record.clone()))));
+            } else {
+                lease.finish(record);
+                self.end = None;
+            }
+        }
+        SettleOutcome::Stored
     }
 }
 
@@ -138,6 +171,14 @@ impl Job for SettleJob {
                 }
                 SettleOutcome::Open => {}
                 settled => {
+                    if settled == SettleOutcome::Stored
+                        && let Some(fence_end) = fence::next_ending(&self.lease, &self.ending)
+                    {
+                        self.ending = fence_end;
+                        self.was_sent = false;
+                        until = self.give_up_instant(limit);
+                        continue;
+                    }
                     self.lease.finish(self.ending.stored_record(settled));
                     return Ok(());
                 }
@@ -174,6 +215,9 @@ impl Ending {
     /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back first.
     fn send_now(&self, lease: &Lease) -> Option<Result<Swap, StoreError>> {
         let store = lease.call().shared.store().local()?;
+        if let Self::EndFence(_) = self {
+            return None;
+        }
         let token = lease.call().token.as_ref();
         if token.is_some_and(|token| token.must_give_back()) {
             return None;
@@ -201,6 +245,9 @@ impl Ending {
     }
 
     fn send_without_token<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
+        if let Self::EndFence(_) = self {
+            return Box::pin(fence::write_end(lease));
+        }
         let store = lease.call().shared.store();
         let (key, claim) = (lease.key(), lease.record());
         // Only calls with `wait` subscribe to changes.
@@ -217,7 +264,7 @@ impl Ending {
     /// What replaces the claim, and its time to live. `None` if the claim is removed.
     fn replacement<'a>(&'a self, lease: &'a Lease) -> Option<(&'a Bytes, Duration)> {
         match self {
-            Self::Remove | Self::Withdraw => None,
+            Self::Remove | Self::Withdraw | Self::EndFence(_) => None,
             Self::Complete(done) => Some((done, lease.done_ttl())),
             Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
@@ -230,6 +277,7 @@ impl Ending {
     fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
         match self {
             Self::Complete(done) if settled == SettleOutcome::Stored => Some(done),
+            Self::EndFence(done) => done.as_ref(),
             _ => None,
         }
     }
@@ -328,6 +376,8 @@ async fn complete_with_fallback(
 fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
     let kind = match ending {
         Ending::Withdraw => EventKind::NotWithdrawn,
+        // The call has ended. The next call takes it for a dead call, which is safe.
+        Ending::EndFence(_) => return,
         _ => EventKind::Unrecorded,
     };
     lease.call().emit(kind, |event| event.because(why));

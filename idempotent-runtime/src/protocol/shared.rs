@@ -128,6 +128,12 @@ impl Shared {
         ))
     }
 
+    /// The key of the last number of the claims of `key`: `idem:#fence:{idem:orders.pay:9e10…}`. The braces keep it on the node of
+    /// `key` in a cluster. No key of a call has braces.
+    pub(crate) fn fence_key(&self, key: &Key) -> String {
+        self.key_of(Kind::Fence, format_args!("{{{key}}}"))
+    }
+
     /// The key of another kind of record, with its name within its kind.
     pub(crate) fn key_of(&self, kind: Kind, name: impl fmt::Display) -> String {
         kind.key(&self.options.prefix, name)

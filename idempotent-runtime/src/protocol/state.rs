@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::protocol::followers::{Followers, WakesAt, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 use crate::protocol::seen::SeenRecord;
+use crate::store::Fence;
 
 /// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
@@ -35,6 +36,10 @@ pub(crate) struct State {
     /// When the record of a call that has ended must expire. A late renewal would extend the record, so the expiry is then set
     /// again.
     hold_until: Option<Instant>,
+    /// The fence of the claim that has the key, if the call has the option.
+    fence: Option<Fence>,
+    /// How many claims the next call of the key must count, after the body has returned.
+    attempts: Option<u32>,
     /// Wakes the task that polls the body.
     body: Option<Waker>,
     scheduler: Option<Arc<Scheduler>>,
@@ -102,6 +107,8 @@ impl State {
             was_renewed: false,
             is_failing: false,
             hold_until: None,
+            fence: None,
+            attempts: None,
             body: None,
             scheduler: None,
             timer: None,
@@ -233,6 +240,22 @@ impl State {
 
     pub(crate) fn set_hold_until(&mut self, until: Instant) {
         self.hold_until = Some(until);
+    }
+
+    pub(crate) fn fence(&self) -> Option<Fence> {
+        self.fence
+    }
+
+    pub(crate) fn set_fence(&mut self, fence: Fence) {
+        self.fence = Some(fence);
+    }
+
+    pub(crate) fn attempts(&self) -> Option<u32> {
+        self.attempts
+    }
+
+    pub(crate) fn set_attempts(&mut self, attempts: u32) {
+        self.attempts = Some(attempts);
     }
 
     /// Notes that a renewal is being sent.

@@ -49,6 +49,11 @@ impl Records {
         self.oversize.allow(bytes);
     }
 
+    /// The number of bytes of a record that are read, as an argument of the scripts.
+    pub(super) fn most(&self) -> String {
+        self.oversize.most()
+    }
+
     pub(super) async fn claim<C>(
         &self,
         executor: &Executor<C>,

@@ -17,15 +17,16 @@ use super::listener::Listener;
 use super::records::Records;
 use super::script::SILENT;
 use super::topology::Topology;
-use super::{counting, sets};
+use super::{counting, fencing, sets};
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Durability, Entry, Finding, Hint, Store, StoreError,
-    Swap,
+    BloomFilter, BloomStats, Claim, Count, Durability, Entry, FencedClaim, Finding, Hint, Store,
+    StoreError, Swap,
 };
 
 /// Stores records in Redis: one string with an expiry per key.
 ///
-/// Every operation of a call uses one key, so Redis Cluster needs no hash tags. An operation is one round trip, with these
+/// Every operation of a call uses one key, so Redis Cluster needs no hash tags. Only a claim with a fence uses two, and braces in
+/// the second keep both on one node. An operation is one round trip, with these
 /// exceptions: a script that the server does not know yet is sent a second time; a removal reads the key if `DELIFEQ` or
 /// `DELEX` removes nothing, or if the key has another record of more than 4 KiB; a write that waits for replicas lasts until
 /// they answer, and may need a new connection. Concurrent operations share round trips: see
@@ -42,6 +43,7 @@ use crate::store::{
 /// * `+wait` if writes wait for [`replicas`](crate::RedisOptions::replicas);
 /// * for Bloom filters `+time +pexpireat +getbit +bitfield +bitcount` and Redis 3.2. To use the server's module for them:
 ///   `+bf.exists +bf.card +bf.reserve +bf.add`;
+/// * for fences `+time` and Redis 3.2;
 /// * for seen-sets `+time +pexpireat +hget +hset +hdel` and Redis 3.2.
 ///
 /// These are optional:
@@ -128,6 +130,17 @@ where
 {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.records.claim(&self.executor, key, value, ttl).await
+    }
+
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        let keys = [key, fence_key];
+        fencing::claim(&self.executor, &self.records, keys, value, ttl).await
     }
 
     async fn replace(

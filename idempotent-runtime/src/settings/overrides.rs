@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 20] = [
+const ATTRIBUTE_ONLY: [&str; 21] = [
     "key",
     "release",
     "name",
@@ -32,6 +32,7 @@ const ATTRIBUTE_ONLY: [&str; 20] = [
     "operation",
     "give_back",
     "context",
+    "fence",
     "using",
     "crate",
 ];

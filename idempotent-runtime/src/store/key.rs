@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
@@ -73,6 +74,18 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self.as_str(), f)
     }
+}
+
+/// The key of the record of a member of a set, in a store without sets.
+pub(super) fn member_key(set: &str, member: &[u8]) -> String {
+    let mut key = String::with_capacity(set.len() + 1 + 2 * member.len());
+    key.push_str(set);
+    key.push(':');
+    for byte in member {
+        // Writing to a string never fails.
+        let _ = write!(key, "{byte:02x}");
+    }
+    key
 }
 
 static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as First, OwnedMutexGuard};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+
+use crate::world;
 
 /// The queues of a store. Each turn can pass a `T` to the next turn.
 #[derive(Debug)]
@@ -25,6 +27,25 @@ struct Queue<T> {
     /// The number of turns that ended. Turns that overtook a stuck turn, or gave up, do not count.
     finished: AtomicUsize,
 }
+
+/// A pause between two attempts. Each is longer than the last, and random, so that two processes do not collide again.
+pub(super) struct Pause(Duration);
+
+impl Pause {
+    pub(super) fn first() -> Self {
+        Self(FIRST_PAUSE)
+    }
+
+    pub(super) async fn sleep(&mut self) {
+        if Handle::try_current().is_ok() {
+            sleep(self.0.mul_f64(world::jitter() - 1.0)).await;
+            self.0 = LONGEST_PAUSE.min(self.0 * 2);
+        }
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// A place in a queue, and later the turn. Dropping it lets the next turn begin.
 #[derive(Debug)]

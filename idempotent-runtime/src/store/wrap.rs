@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::answer::{Claim, Count, Entry, Hint, Swap};
+use super::answer::{Claim, Count, Entry, FencedClaim, Hint, Swap};
 use super::contract::Store;
 use super::durability::Durability;
 use super::filter::{BloomFilter, BloomStats};
@@ -25,6 +25,7 @@ macro_rules! forward {
         forward! { $of: |$store| $to,
             async {
                 claim<'k, 'v>(key: &'k str, value: &'v Bytes, ttl: Duration) -> Result<Claim, StoreError>;
+                claim_fenced<'k, 'f, 'v>(key: &'k str, fence_key: &'f str, value: &'v Bytes, ttl: Duration) -> Result<FencedClaim, StoreError>;
                 replace<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes, ttl: Duration) -> Result<Swap, StoreError>;
                 remove<'k, 'e>(key: &'k str, expected: &'e Bytes) -> Result<Swap, StoreError>;
                 get<'k>(key: &'k str) -> Result<Option<Entry>, StoreError>;
@@ -111,7 +112,8 @@ macro_rules! forward {
 /// # Overrides are bypassed
 ///
 /// An operation that is not overridden goes directly to the inner store, not through the overrides. If you override
-/// [`replace`](Self::replace), also override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
+/// [`claim`](Self::claim), also override [`claim_fenced`](Self::claim_fenced); if you override [`replace`](Self::replace), also
+/// override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
 /// or values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`,
 /// clippy names the missing operations. A store that changes everything, for example a store that encrypts, is simpler as a
 /// [`Store`]: it needs the four required operations, which the defaults use, in more steps.

@@ -18,6 +18,7 @@ mod answers;
 mod bytes;
 mod counts;
 mod expiry;
+mod fences;
 mod filters;
 mod hints;
 mod local;
@@ -141,6 +142,16 @@ macro_rules! __conformance_cases {
                 a_window_may_be_a_century "a window may be a century long; a store may shorten it, but it must not overflow"
                 each_of_many_attempts_has_its_own_number "concurrent attempts get different numbers without gaps"
                 an_attempt_that_races_itself_is_counted_once "`count` of the same attempt answers the same number, also for concurrent requests";
+            fences:
+                a_fenced_claim_stores_the_value "`claim_fenced` stores the value like `claim`, and its number for at least a day"
+                a_fenced_claim_of_a_taken_key_changes_nothing "`claim_fenced` of a taken key changes nothing and answers `Taken` with the stored value"
+                a_repeated_fenced_claim_has_the_same_fence "`claim_fenced` with the value that is already stored answers the same fence: the first reply may have been lost"
+                a_fence_is_larger_after_a_removal "a fence is larger than every earlier fence of the key, also after the record was removed"
+                a_fence_is_larger_after_the_claim_expired "a fence is larger than every earlier fence of the key, also after the record expired"
+                a_fence_is_larger_than_a_stored_number "a fence is larger than the stored number, also if the clock was set back"
+                a_claim_after_an_open_claim_takes_over "a claim takes over if the claim before it has not ended, and counts the claims since the last success"
+                a_foreign_fence_is_not_changed "`claim_fenced` changes nothing if the record of the number is not a fence, and answers `Misconfigured`"
+                each_of_many_holders_has_a_larger_number "of concurrent claims of a key each holder has a larger fence than the holder before";
             filters:
                 an_inserted_member_is_perhaps_seen "`bloom_insert` of an inserted member answers `PerhapsSeen`"
                 members_inserted_at_once_are_all_perhaps_seen "no concurrent `bloom_insert` is lost"

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::op::Op;
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap, Wrap,
+    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError, Swap, Wrap,
 };
 
 /// Counts the operations that are sent to the inner store. A clone shares the counts.
@@ -34,6 +34,8 @@ struct Sent {
 pub struct Counts {
     /// Sends of [`Store::claim`].
     pub claim: usize,
+    /// Sends of [`Store::claim_fenced`].
+    pub claim_fenced: usize,
     /// Sends of [`Store::replace`] and [`Store::replace_and_notify`].
     pub replace: usize,
     /// Sends of [`Store::remove`] and [`Store::remove_and_notify`].
@@ -60,6 +62,7 @@ impl Counts {
     /// The sum of all sends.
     pub fn total(self) -> usize {
         self.claim
+            + self.claim_fenced
             + self.replace
             + self.remove
             + self.get
@@ -87,6 +90,7 @@ impl<S> CountingStore<S> {
         let count = |op| self.counter(op).load(Ordering::SeqCst);
         Counts {
             claim: count(Op::Claim),
+            claim_fenced: count(Op::ClaimFenced),
             replace: count(Op::Replace),
             remove: count(Op::Remove),
             get: count(Op::Get),
@@ -133,6 +137,17 @@ impl<S: Store> Wrap for CountingStore<S> {
 
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.count_send(Op::Claim).claim(key, value, ttl).await
+    }
+
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        let store = self.count_send(Op::ClaimFenced);
+        store.claim_fenced(key, fence_key, value, ttl).await
     }
 
     async fn replace(

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use super::op::Op;
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, StoreErrorKind, Swap,
-    Wrap,
+    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError,
+    StoreErrorKind, Swap, Wrap,
 };
 
 /// A fault of one operation.
@@ -183,6 +183,21 @@ impl<S: Store> Wrap for FaultyStore<S> {
         let (key, value) = (key.to_owned(), value.clone());
         self.send(Op::Claim, move |shared: Arc<Shared<S>>| async move {
             shared.store.claim(&key, &value, ttl).await
+        })
+        .await
+    }
+
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        let (key, fence_key, value) = (key.to_owned(), fence_key.to_owned(), value.clone());
+        self.send(Op::ClaimFenced, move |shared: Arc<Shared<S>>| async move {
+            let store = &shared.store;
+            store.claim_fenced(&key, &fence_key, &value, ttl).await
         })
         .await
     }

@@ -5,6 +5,8 @@
 pub enum Op {
     /// [`Store::claim`](crate::Store::claim)
     Claim,
+    /// [`Store::claim_fenced`](crate::Store::claim_fenced)
+    ClaimFenced,
     /// [`Store::replace`](crate::Store::replace) and [`Store::replace_and_notify`](crate::Store::replace_and_notify)
     Replace,
     /// [`Store::remove`](crate::Store::remove) and [`Store::remove_and_notify`](crate::Store::remove_and_notify)
@@ -30,8 +32,9 @@ impl Op {
     pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
 
     /// All operations.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Claim,
+        Self::ClaimFenced,
         Self::Replace,
         Self::Remove,
         Self::Get,

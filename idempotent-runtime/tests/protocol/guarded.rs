@@ -121,6 +121,14 @@ impl Guarded {
         self.store.get(&self.key(id)).await.unwrap()
     }
 
+    /// The first line of the record of the fence.
+    pub(crate) async fn fence_line(&self, id: u64) -> Option<String> {
+        let key = format!("idem:#fence:{{{}}}", self.key(id));
+        let stored = self.store.get(&key).await.unwrap()?.value;
+        let line = stored.split(|byte| *byte == b'\n').next().unwrap();
+        Some(String::from_utf8(line.to_vec()).unwrap())
+    }
+
     /// How long the key remains taken.
     pub(crate) async fn taken_for(&self, id: u64) -> Option<Duration> {
         self.entry(id).await.map(|entry| entry.ttl.unwrap())

@@ -8,6 +8,7 @@ mod doctor;
 mod drops;
 mod error_texts;
 mod events;
+mod fences;
 mod finish;
 mod following;
 mod guarded;

@@ -8,19 +8,20 @@ use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 
 use crate::broken::{BrokenStore, Mistake};
+use crate::broken_fences::{BrokenFences, FenceMistake};
 
-/// The cases that a store with this mistake fails.
-async fn failed(mistake: Mistake) -> BTreeSet<&'static str> {
-    let failures = failures(|| async move { BrokenStore::new(mistake) }).await;
+/// The cases that this store fails.
+async fn failed<S: Store>(store: impl Fn() -> S) -> BTreeSet<&'static str> {
+    let failures = failures(async || store()).await;
     failures.into_iter().map(|failure| failure.case).collect()
 }
 
 macro_rules! mistakes {
-    ($($test:ident: $mistake:ident fails $($case:ident)*;)*) => {
+    ($store:ident $mistakes:ident $($test:ident: $mistake:ident fails $($case:ident)*;)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $test() {
-                let failed = failed(Mistake::$mistake).await;
+                let failed = failed(|| $store::new($mistakes::$mistake)).await;
                 let expected = BTreeSet::from([$(stringify!($case)),*]);
                 assert!(failed.is_superset(&expected), "the suite must report {expected:?}, but reported {failed:?}");
                 // One broken rule must not fail nearly all cases.
@@ -31,6 +32,7 @@ macro_rules! mistakes {
 }
 
 mistakes! {
+    BrokenStore Mistake
     a_look_then_put_is_found: LookThenPut fails one_of_many_claims_wins;
     an_unconditional_remove_is_found: UnconditionalRemove fails another_value_is_not_removed;
     a_claim_refused_for_its_own_record_is_found: OwnValueIsTaken fails a_repeated_claim_is_claimed_again;
@@ -85,10 +87,31 @@ mistakes! {
         concurrent_inserts_of_a_member_are_unseen_at_most_once;
 }
 
+mistakes! {
+    BrokenFences FenceMistake
+    a_fence_from_before_the_claim_is_found: DrawnBeforeTheClaim fails
+        each_of_many_holders_has_a_larger_number a_fenced_claim_of_a_taken_key_changes_nothing;
+    a_fence_of_the_clock_alone_is_found: OnlyTheClock fails a_fence_is_larger_than_a_stored_number;
+    a_fence_that_is_lost_with_its_record_is_found: LostWithTheRecord fails
+        a_fence_is_larger_after_a_removal;
+    a_new_fence_for_a_repeated_claim_is_found: NewForARepeat fails
+        a_repeated_fenced_claim_has_the_same_fence;
+    a_fence_that_hides_a_dead_claim_is_found: HidesADeadClaim fails
+        a_claim_after_an_open_claim_takes_over a_fence_is_larger_after_the_claim_expired;
+    a_fence_raised_by_a_refused_claim_is_found: RaisedByARefusedClaim fails
+        a_fenced_claim_of_a_taken_key_changes_nothing;
+    a_fence_over_foreign_bytes_is_found: OverwritesForeignBytes fails
+        a_foreign_fence_is_not_changed;
+    a_fence_that_expires_with_the_claim_is_found: ExpiresWithTheClaim fails
+        a_fenced_claim_stores_the_value;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_correct_store_passes() {
+    let none = BTreeSet::new();
     assert_eq!(failures(|| async { MemoryStore::new() }).await, []);
-    assert_eq!(failed(Mistake::None).await, BTreeSet::new());
+    assert_eq!(failed(|| BrokenStore::new(Mistake::None)).await, none);
+    assert_eq!(failed(|| BrokenFences::new(FenceMistake::None)).await, none);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -51,7 +51,7 @@ const CLIENT: [&str; 12] = [
 ];
 
 /// The files of the Redis wing from the bottom up: each uses only files before it.
-const REDIS: [&str; 49] = [
+const REDIS: [&str; 50] = [
     // Commands, answers and errors of a server.
     "redis/script",
     "redis/info",
@@ -89,6 +89,7 @@ const REDIS: [&str; 49] = [
     "redis/oversize",
     "redis/removal",
     "redis/records",
+    "redis/fencing",
     "redis/counting",
     "redis/ring",
     "redis/sets",
@@ -237,7 +238,7 @@ const INTEGRATIONS: [&str; 10] = [
 ];
 
 /// The files of the stores from the bottom up: each uses only files before it.
-const STORE: [&str; 18] = [
+const STORE: [&str; 19] = [
     // Answers and arguments.
     "store/answer",
     "store/durability",
@@ -252,6 +253,7 @@ const STORE: [&str; 18] = [
     "store/queue",
     // The contracts.
     "store/rows",
+    "store/fencing",
     "store/contract",
     "store/wrap",
     // The store in memory.
@@ -273,7 +275,7 @@ const BATCH: [&str; 6] = [
 ];
 
 /// The files of the tools for tests from the bottom up: each uses only files before it.
-const TESTKIT: [&str; 18] = [
+const TESTKIT: [&str; 19] = [
     "testkit/op",
     "testkit/counting",
     "testkit/faulty",
@@ -282,6 +284,7 @@ const TESTKIT: [&str; 18] = [
     "testkit/conformance/bytes",
     "testkit/conformance/counts",
     "testkit/conformance/expiry",
+    "testkit/conformance/fences",
     "testkit/conformance/filters",
     "testkit/conformance/hints",
     "testkit/conformance/local",
@@ -344,7 +347,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 31] = [
+const PROTOCOL: [&str; 32] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -368,6 +371,7 @@ const PROTOCOL: [&str; 31] = [
     "protocol/context",
     "protocol/ending",
     "protocol/lease",
+    "protocol/fence",
     "protocol/mark",
     "protocol/settle",
     "protocol/renewal",
@@ -394,7 +398,7 @@ const POLICY: [&str; 4] = [
 ];
 
 /// The files of records from the bottom up: each uses only files before it.
-const RECORDS: [&str; 10] = [
+const RECORDS: [&str; 11] = [
     "record/line",
     "record/fields",
     "record/owner",
@@ -403,6 +407,7 @@ const RECORDS: [&str; 10] = [
     "record/call",
     "record/token",
     "record/count",
+    "record/fence",
     "record/shape",
     "record",
 ];

@@ -33,6 +33,17 @@ impl Store for Recorder {
         Ok(self.taken("claim", &format!("{key} {value:?} {ttl:?}")))
     }
 
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        self.note(format!("claim_fenced {key} {fence_key} {value:?} {ttl:?}"));
+        Ok(FencedClaim::Taken(Bytes::from_static(b"claim_fenced")))
+    }
+
     async fn replace(
         &self,
         key: &str,
@@ -161,6 +172,7 @@ impl Recording {
         store.longest_record(400);
         let answers = vec![
             format!("{:?}", store.claim("k1", value, second).await),
+            format!("{:?}", store.claim_fenced("k1", "f1", value, second).await),
             format!("{:?}", store.replace("k2", expected, value, second).await),
             format!("{:?}", store.remove("k3", expected).await),
             format!("{:?}", store.get("k4").await),

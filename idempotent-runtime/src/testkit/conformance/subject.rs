@@ -8,7 +8,10 @@ use bytes::Bytes;
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
-use crate::store::{BloomFilter, BloomStats, Claim, Count, Entry, Hint, Store, StoreError, Swap};
+use crate::store::{
+    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError,
+    StoreErrorKind, Swap,
+};
 
 /// `Err` says what the store did and what it must do.
 pub(super) type Verdict = Result<(), String>;
@@ -43,6 +46,28 @@ impl Subject {
     ) -> Result<Claim, String> {
         let answer = self.store.claim(key, value, ttl).await;
         answer.map_err(|error| failed("claim", &error))
+    }
+
+    pub(super) async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, String> {
+        let answer = self.store.claim_fenced(key, fence_key, value, ttl).await;
+        answer.map_err(|error| failed("claim_fenced", &error))
+    }
+
+    /// As [`claim_fenced`](Self::claim_fenced), with the kind of its error.
+    pub(super) async fn try_claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+    ) -> Result<FencedClaim, StoreErrorKind> {
+        let answer = self.store.claim_fenced(key, fence_key, value, LONG).await;
+        answer.map_err(|error| error.kind())
     }
 
     pub(super) async fn replace(

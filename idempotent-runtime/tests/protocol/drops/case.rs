@@ -21,6 +21,7 @@ pub(super) struct Case {
     pub(super) cancel: Cancel,
     pub(super) replay: bool,
     pub(super) end: End,
+    pub(super) fence: bool,
 }
 
 /// The option `on_cancel`.
@@ -69,12 +70,13 @@ impl Case {
         ] {
             for cancel in [Cancel::Keep, Cancel::Release, Cancel::Finish] {
                 for end in [End::Ok, End::Err, End::Panic] {
-                    all.push(Self {
+                    all.extend([false, true].map(|fence| Self {
                         release,
                         cancel,
                         replay,
                         end,
-                    });
+                        fence,
+                    }));
                 }
             }
         }
@@ -91,6 +93,7 @@ impl Case {
             Cancel::Keep | Cancel::Finish => policy,
         };
         let policy = if self.replay { policy.replay() } else { policy };
+        let policy = if self.fence { policy.fence() } else { policy };
         Guarded::on(Slow::default(), policy)
     }
 

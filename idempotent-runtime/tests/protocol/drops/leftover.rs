@@ -76,6 +76,16 @@ impl Case {
         }
     }
 
+    /// Whether the fence of a call that was dropped, or ended, in this stage is open: the next call takes over from it.
+    pub(super) fn leaves_open_fence(self, stage: Stage) -> bool {
+        let is_unknown = match (stage, self.cancel) {
+            (Stage::Claiming, _) => false,
+            (Stage::InTheBody, Cancel::Keep | Cancel::Release) => true,
+            (Stage::InTheBody, Cancel::Finish) | (Stage::AfterTheBody, _) => self.end == End::Panic,
+        };
+        self.fence && is_unknown
+    }
+
     /// The record after this end of the body: a column of the table.
     pub(super) fn leaves_by(self, end: End) -> Leftover {
         match (self.release, end) {

@@ -59,6 +59,9 @@ async fn dropped_after(case: Case, polls: usize, here: SecondCallTime) -> (Stage
         "something still has the waker of the dropped call"
     );
     assert_eq!(Leftover::read(&guarded).await, expected);
+    let fence = guarded.fence_line(1).await;
+    let is_open = fence.is_some_and(|line| !line.ends_with("ended"));
+    assert_eq!(is_open, case.leaves_open_fence(stage));
 
     let elsewhere = guarded.elsewhere();
     match here {

@@ -1,0 +1,113 @@
+//! The steps of a claim with a fence, in a store without one step for both.
+//!
+//! The number is drawn after the claim. A number from before the claim could be smaller than the number of a holder that came and
+//! went in the meantime. After that the claim is read again: it may have been lost before the number was drawn, and then the
+//! next holder may have a smaller number.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::answer::{Claim, Entry, Fence, FencedClaim, Swap};
+use crate::error::store::{StoreError, StoreErrorKind};
+use crate::record::fence::{FenceLine, FenceState};
+use crate::world::Moment;
+
+/// How long the record of a number is stored at least. A longer time to live of the claim counts instead.
+const SHORTEST_LIFE: Duration = Duration::from_hours(24);
+
+/// How long the record of a number is stored, if the claim has this time to live.
+pub(crate) fn lasts(ttl: Duration) -> Duration {
+    ttl.max(SHORTEST_LIFE)
+}
+
+/// A number for a claim.
+pub(super) struct Drawn {
+    pub(super) fence: Fence,
+    /// What must be stored; `None` if the claim has its number already, because the reply to an earlier request was lost.
+    pub(super) record: Option<Bytes>,
+}
+
+/// The next number after the record `stored`, for the claim with the record `claim`.
+pub(super) fn draw(stored: Option<&Bytes>, claim: &Bytes) -> Result<Drawn, StoreError> {
+    let last = stored.map(|stored| FenceLine::read(stored)).transpose()?;
+    if let Some(own) = last.filter(|last| last.open_claim() == Some(claim)) {
+        return Ok(Drawn {
+            fence: own.into(),
+            record: None,
+        });
+    }
+    let now = i64::try_from(Moment::now().since_1970.as_micros()).unwrap_or(i64::MAX);
+    let next = FenceLine::next(last, claim, now);
+    Ok(Drawn {
+        fence: next.into(),
+        record: Some(next.write()),
+    })
+}
+
+/// A claim replaces nothing by a record.
+pub(super) fn swap(claim: Claim) -> Swap {
+    match claim {
+        Claim::Claimed => Swap::Done,
+        Claim::Taken(other) => Swap::Other(other),
+    }
+}
+
+impl From<FenceLine<'_>> for Fence {
+    fn from(line: FenceLine<'_>) -> Self {
+        Self {
+            number: line.fence,
+            attempt: line.attempt,
+            took_over: matches!(line.state, FenceState::Takeover(_)),
+        }
+    }
+}
+
+impl Fence {
+    /// The record of this fence while the claim with the record `claim` has not ended.
+    pub(crate) fn open(&self, claim: &[u8]) -> Bytes {
+        let state = if self.took_over {
+            FenceState::Takeover(claim)
+        } else {
+            FenceState::Open(claim)
+        };
+        let line = FenceLine {
+            fence: self.number,
+            attempt: self.attempt,
+            state,
+        };
+        line.write()
+    }
+}
+
+/// The answer to a claim with this `fence`, if `current` was stored under its key after the number was drawn.
+pub(super) fn confirm(
+    claim: &Bytes,
+    fence: Fence,
+    current: Result<Option<Entry>, StoreError>,
+) -> Result<FencedClaim, StoreError> {
+    match current.map_err(unknown)? {
+        Some(entry) if entry.value == *claim => Ok(FencedClaim::Claimed(fence)),
+        Some(entry) => Ok(FencedClaim::Taken(entry.value)),
+        None => {
+            let lost = StoreError::new(StoreErrorKind::Unknown, "the claim is not stored");
+            Err(lost.reason("removed the claim before it had its fence"))
+        }
+    }
+}
+
+/// Whether another attempt would fail for the same reason.
+pub(super) fn is_permanent(error: &StoreError) -> bool {
+    let permanent = [StoreErrorKind::Full, StoreErrorKind::Misconfigured];
+    permanent.contains(&error.kind())
+}
+
+/// The error of a claim without a number.
+pub(super) fn failed(error: StoreError, is_removed: bool) -> StoreError {
+    if is_removed { error } else { unknown(error) }
+}
+
+/// The error of a claim that is stored without a number.
+fn unknown(error: StoreError) -> StoreError {
+    error.with_kind(StoreErrorKind::Unknown)
+}
