@@ -35,7 +35,9 @@
 //!
 //! After the store or an operator has removed a record, broken promises of its key are excused. A second success is excused
 //! after a claim has expired although its renewal was tried, or while its process was paused or down, because no lock can
-//! prevent that. A message that arrives twice is never reported as not applied. Nothing else is excused.
+//! prevent that. A message that arrives twice is never reported as not applied. A redemption without a body may stay if its
+//! process died, if the store had no room for its return, or if the engine reported that it was not withdrawn. A call that
+//! spends its deadline behind calls whose tokens are refused may report the store as unavailable. Nothing else is excused.
 
 mod batching;
 mod caller;
