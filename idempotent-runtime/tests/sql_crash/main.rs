@@ -3,6 +3,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod batches;
 mod crash;
 mod flow;
 #[path = "../fresh/mod.rs"]

@@ -8,8 +8,8 @@ use crate::process::Process;
 use crate::wire::{Point, Wire};
 
 /// Which program is killed.
-#[derive(Debug, Clone, Copy)]
-enum Victim {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Victim {
     Process,
     Server,
 }
@@ -90,7 +90,7 @@ fn at_every_message(server: &impl Server, flow: Flow, victim: Victim) -> Vec<Cra
 }
 
 /// A server that can be killed.
-trait Server {
+pub(crate) trait Server {
     fn database(&self) -> String;
     fn port(&self) -> u16;
     fn kill(&self);

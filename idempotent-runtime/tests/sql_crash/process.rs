@@ -2,6 +2,7 @@
 
 use std::env::{current_exe, var};
 use std::io::{BufRead, BufReader, Lines, Write, stdin};
+use std::iter;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tokio::runtime::Runtime;
@@ -24,9 +25,15 @@ impl Process {
 
     /// Starts a process that waits for permission before each [`step`].
     pub(crate) fn start_in_steps(flow: Flow, url: &str, order: &Order) -> Self {
+        let call = format!("{flow:?} {} {}", order.number, order.by);
+        Self::spawn("process::another_process", &call, url)
+    }
+
+    /// Starts a process that runs a test of this program, with this call in its environment.
+    pub(crate) fn spawn(test: &str, call: &str, url: &str) -> Self {
         let mut child = Command::new(current_exe().unwrap())
-            .args(["--exact", "process::another_process", "--nocapture"])
-            .env(CALL, format!("{flow:?} {} {}", order.number, order.by))
+            .args(["--exact", test, "--nocapture"])
+            .env(CALL, call)
             .env(URL, url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,6 +77,11 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Waits for the end of the process, and returns the rest of each line that begins with the mark.
+    pub(crate) fn all_after(&mut self, mark: &str) -> Vec<String> {
+        iter::from_fn(|| self.line_after(mark)).collect()
+    }
+
     fn line_after(&mut self, mark: &str) -> Option<String> {
         self.lines.find_map(|line| {
             let line = line.unwrap();
@@ -91,8 +103,8 @@ pub(crate) fn step(step: &str) {
     stdin().read_line(&mut String::new()).unwrap();
 }
 
-const CALL: &str = "IDEMPOTENCE_TEST_CALL";
-const URL: &str = "IDEMPOTENCE_TEST_URL";
+pub(crate) const CALL: &str = "IDEMPOTENCE_TEST_CALL";
+pub(crate) const URL: &str = "IDEMPOTENCE_TEST_URL";
 const STEP: &str = "step: ";
 const END: &str = "end: ";
 const ANSWER: &str = "answer: ";
