@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use idempotence::RedisStore;
 use idempotence::store::{Bytes, Claim, Entry, Store, StoreError, Swap, async_trait};
 use tokio::sync::watch;
 
@@ -58,7 +58,7 @@ impl FromStr for Fault {
 #[derive(Debug)]
 pub struct BrokenStore {
     /// The inner store.
-    pub store: RedisStore,
+    pub store: Arc<dyn Store>,
     /// The mistake.
     pub fault: Fault,
 }

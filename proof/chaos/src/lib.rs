@@ -3,13 +3,15 @@
 //!
 //! A [`run`](run::run) starts servers and workers, applies the faults of a seeded [`plan`], and gives the
 //! histories to the [`check`](check::check). The workers use the crate like its users: functions with the
-//! attribute, on a `RedisStore`.
+//! attribute, on a `RedisStore` or a `MySqlStore`.
 
 pub mod broken;
 pub mod check;
 mod child;
+mod database;
 pub mod history;
 pub mod http;
+mod leader;
 pub mod outcome;
 pub mod plan;
 pub mod proxy;

@@ -16,7 +16,7 @@ use idempotence_chaos::servers::Topology;
 use idempotence_chaos::worker::{self, Work};
 
 const USAGE: &str = "\
-usage: idempotence-chaos [--minutes N] [--seed N] [--on one|sentinels|replicas|cluster] [--fault NAME]
+usage: idempotence-chaos [--minutes N] [--seed N] [--on one|sentinels|replicas|cluster|mariadb] [--fault NAME]
        idempotence-chaos http [--minutes N] [--seed N]";
 /// Short enough to check the history in memory and to find all results in the store.
 const ROUND: Duration = Duration::from_mins(2);
@@ -54,6 +54,7 @@ async fn rounds(args: &[String]) -> Result<ExitCode, Box<dyn Error>> {
                     "sentinels" => Topology::Sentinels,
                     "replicas" => Topology::Replicas,
                     "cluster" => Topology::Cluster,
+                    "mariadb" => Topology::MariaDb,
                     _ => return Err(USAGE.into()),
                 }
             }

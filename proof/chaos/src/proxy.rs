@@ -51,10 +51,10 @@ impl Proxy {
         })
     }
 
-    /// The URL for `process`. From now on the proxy attributes new connections to this process.
-    pub fn url(&self, process: u32) -> String {
+    /// The address for `process`. From now on the proxy attributes new connections to this process.
+    pub fn address(&self, process: u32) -> String {
         self.process.store(process, Ordering::Relaxed);
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("127.0.0.1:{}", self.port)
     }
 }
 

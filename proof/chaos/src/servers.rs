@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
+use idempotence_test_servers::{MariaDbServer, RedisCluster, RedisSentinels, RedisServer};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use tokio::task::block_in_place;
@@ -12,9 +12,10 @@ use tokio::time::sleep;
 
 use crate::broken::Fault;
 use crate::history::{History, HistoryEvent, Line, Micros, now};
+use crate::leader::Leader;
 use crate::plan::{ServerFault, random};
 use crate::proxy::Proxy;
-use crate::stored::{Stored, cut_clients, flush_scripts};
+use crate::stored::Stored;
 
 /// The topology of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Topology {
     Replicas,
     /// Three masters, each with an asynchronous replica.
     Cluster,
+    /// One MariaDB, behind a proxy for each worker.
+    MariaDb,
 }
 
 /// The servers of a run.
@@ -46,6 +49,8 @@ enum Kind {
     Sentinels(RedisSentinels, bool),
     /// The cluster, and a key for each master.
     Cluster(RedisCluster, Vec<String>),
+    /// The server, the URL of its database, and the proxies.
+    MariaDb(MariaDbServer, String, Vec<Proxy>),
 }
 
 impl Topology {
@@ -77,13 +82,14 @@ impl Servers {
                 };
                 let args = ["--appendonly", appends, "--appendfsync", "always"];
                 let server = block_in_place(|| RedisServer::start_with(args))?;
-                let mut proxies = Vec::new();
-                for worker in 0..workers {
-                    let random = random(seed, 1000 + u64::from(worker));
-                    let proxy = Proxy::start(server.port(), random, Arc::clone(history)).await?;
-                    proxies.push(proxy);
-                }
+                let proxies = proxies(server.port(), workers, seed, history).await?;
                 Kind::One(server, proxies)
+            }
+            Topology::MariaDb => {
+                let server = block_in_place(MariaDbServer::start)?;
+                let url = block_in_place(|| server.database())?;
+                let proxies = proxies(server.port(), workers, seed, history).await?;
+                Kind::MariaDb(server, url, proxies)
             }
             Topology::Sentinels | Topology::Replicas => {
                 let start = || RedisSentinels::start_with(1, ["--appendonly", "yes"]);
@@ -110,7 +116,13 @@ impl Servers {
     /// The URL for the process in this slot.
     pub fn url(&self, place: u32, process: u32) -> String {
         match &self.kind {
-            Kind::One(_, proxies) => proxies[place as usize].url(process),
+            Kind::One(_, proxies) => {
+                format!("redis://{}", proxies[place as usize].address(process))
+            }
+            Kind::MariaDb(server, url, proxies) => {
+                let direct = format!("127.0.0.1:{}", server.port());
+                url.replace(&direct, &proxies[place as usize].address(process))
+            }
             Kind::Sentinels(sentinels, false) => sentinels.url(),
             Kind::Sentinels(sentinels, true) => format!("{}?replicas=1", sentinels.url()),
             Kind::Cluster(cluster, _) => cluster.url(),
@@ -141,7 +153,7 @@ impl Servers {
             ServerFault::Stop(down) => {
                 // After a longer pause a leader with replicas would be replaced.
                 let down = match self.kind {
-                    Kind::One(..) => down,
+                    Kind::One(..) | Kind::MariaDb(..) => down,
                     _ => down / 3,
                 };
                 let server = block_in_place(|| self.any_leader())?;
@@ -153,14 +165,12 @@ impl Servers {
             }
             ServerFault::CutClients => {
                 let server = block_in_place(|| self.any_leader())?;
-                let cut = block_in_place(|| cut_clients(&server.url()));
-                cut.map_err(io::Error::other)?;
+                block_in_place(|| server.cut_clients())?;
                 self.history.note(HistoryEvent::ClientsCut);
             }
             ServerFault::FlushScripts => {
                 for leader in block_in_place(|| self.leaders())? {
-                    let flushed = block_in_place(|| flush_scripts(&leader.url()));
-                    flushed.map_err(io::Error::other)?;
+                    block_in_place(|| leader.flush_scripts())?;
                 }
                 self.history.note(HistoryEvent::ScriptsFlushed);
             }
@@ -177,30 +187,34 @@ impl Servers {
         self.note_other_leaders()?;
         let mut stored = Stored::default();
         for leader in self.leaders()? {
-            stored.add(&leader.url()).map_err(io::Error::other)?;
+            leader.read(&mut stored)?;
         }
         Ok(stored)
     }
 
-    fn leaders(&self) -> io::Result<Vec<&RedisServer>> {
+    fn leaders(&self) -> io::Result<Vec<Leader<'_>>> {
         match &self.kind {
-            Kind::One(server, _) => Ok(vec![server]),
-            Kind::Sentinels(sentinels, _) => Ok(vec![sentinels.master()?]),
-            Kind::Cluster(cluster, keys) => keys.iter().map(|key| cluster.master_of(key)).collect(),
+            Kind::One(server, _) => Ok(vec![Leader::Redis(server)]),
+            Kind::Sentinels(sentinels, _) => Ok(vec![Leader::Redis(sentinels.master()?)]),
+            Kind::Cluster(cluster, keys) => {
+                let masters = keys.iter().map(|key| cluster.master_of(key));
+                masters.map(|master| master.map(Leader::Redis)).collect()
+            }
+            Kind::MariaDb(server, url, _) => Ok(vec![Leader::MariaDb(server, url)]),
         }
     }
 
-    fn any_leader(&self) -> io::Result<&RedisServer> {
+    fn any_leader(&self) -> io::Result<Leader<'_>> {
         let leaders = self.leaders()?;
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(leaders[random.random_range(0..leaders.len())])
     }
 
     /// Kills a leader. If it has replicas, waits until another server is the leader.
-    fn kill_a_leader(&self) -> io::Result<&RedisServer> {
+    fn kill_a_leader(&self) -> io::Result<Leader<'_>> {
         let old = self.any_leader()?;
         self.history.note(match self.kind {
-            Kind::One(..) => HistoryEvent::ServerDown,
+            Kind::One(..) | Kind::MariaDb(..) => HistoryEvent::ServerDown,
             _ => HistoryEvent::LeaderKilled,
         });
         old.kill()?;
@@ -216,11 +230,12 @@ impl Servers {
         Ok(old)
     }
 
-    fn wait_for_another(&self, old: &RedisServer) -> io::Result<()> {
-        match &self.kind {
-            Kind::One(..) => Err(io::ErrorKind::TimedOut.into()),
-            Kind::Sentinels(sentinels, _) => sentinels.wait_for_failover(old).map(drop),
-            Kind::Cluster(cluster, keys) => {
+    fn wait_for_another(&self, old: Leader<'_>) -> io::Result<()> {
+        match (&self.kind, old) {
+            (Kind::Sentinels(sentinels, _), Leader::Redis(old)) => {
+                sentinels.wait_for_failover(old).map(drop)
+            }
+            (Kind::Cluster(cluster, keys), Leader::Redis(old)) => {
                 let known_leaders = self.known_leaders().0.clone();
                 let mut known_leaders = keys
                     .iter()
@@ -228,13 +243,14 @@ impl Servers {
                     .filter(|(_, port)| *port == old.port());
                 known_leaders.try_for_each(|(key, _)| cluster.wait_for_failover(key, old).map(drop))
             }
+            _ => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
-    fn bring_back(&self, old: &RedisServer) -> io::Result<()> {
+    fn bring_back(&self, old: Leader<'_>) -> io::Result<()> {
         old.restart()?;
         match &self.kind {
-            Kind::One(..) => self.history.note(HistoryEvent::ServerUp),
+            Kind::One(..) | Kind::MariaDb(..) => self.history.note(HistoryEvent::ServerUp),
             Kind::Sentinels(sentinels, _) => sentinels.wait_until_healthy()?,
             Kind::Cluster(cluster, _) => cluster.wait_until_healthy()?,
         }
@@ -259,7 +275,7 @@ impl Servers {
     fn refresh_leaders(&self) -> io::Result<()> {
         let at = now();
         let leaders = self.leaders()?;
-        *self.known_leaders() = (leaders.into_iter().map(RedisServer::port).collect(), at);
+        *self.known_leaders() = (leaders.into_iter().map(Leader::port).collect(), at);
         Ok(())
     }
 
@@ -268,6 +284,21 @@ impl Servers {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A proxy for each worker.
+async fn proxies(
+    port: u16,
+    workers: u32,
+    seed: u64,
+    history: &Arc<History>,
+) -> io::Result<Vec<Proxy>> {
+    let mut proxies = Vec::new();
+    for worker in 0..workers {
+        let random = random(seed, 1000 + u64::from(worker));
+        proxies.push(Proxy::start(port, random, Arc::clone(history)).await?);
+    }
+    Ok(proxies)
 }
 
 fn a_key_for_each_master(cluster: &RedisCluster) -> io::Result<Vec<String>> {

@@ -21,7 +21,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Adds the records of the server at `url`. Reads them without the crate.
+    /// Adds the records of the Redis at `url`. Reads them without the crate.
     ///
     /// # Errors
     ///
@@ -37,17 +37,22 @@ impl Stored {
                 let (record, remaining): (Option<Vec<u8>>, i64) =
                     pipe().get(&key).pttl(&key).query(&mut connection)?;
                 let record = String::from_utf8_lossy(&record.unwrap_or_default()).into_owned();
-                // Writing to a string cannot fail.
-                let _ = writeln!(self.text, "{key} {remaining} {}", record.escape_debug());
-                self.results.extend(result(&record));
-                if remaining == -1 {
-                    self.without_expiry.push(key);
-                }
+                self.note(key, &record, remaining, remaining != -1);
             }
             cursor = next;
             if cursor == 0 {
                 return Ok(());
             }
+        }
+    }
+
+    /// Adds a record. `remaining`: its time to live.
+    pub(crate) fn note(&mut self, key: String, record: &str, remaining: i64, expires: bool) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.text, "{key} {remaining} {}", record.escape_debug());
+        self.results.extend(result(record));
+        if !expires {
+            self.without_expiry.push(key);
         }
     }
 
@@ -66,28 +71,6 @@ fn result(record: &str) -> Option<Call> {
     let (line, result) = record.split_once('\n')?;
     let done = line.starts_with("idem1 D ");
     done.then(|| result.parse().ok().map(Call::of)).flatten()
-}
-
-/// Flushes the scripts of the server at `url`.
-///
-/// # Errors
-///
-/// If the server does not answer.
-pub fn flush_scripts(url: &str) -> RedisResult<()> {
-    let mut connection = Client::open(url)?.get_connection()?;
-    cmd("SCRIPT").arg("FLUSH").query(&mut connection)
-}
-
-/// Makes the server at `url` close the connections of all its other clients.
-///
-/// # Errors
-///
-/// If the server does not answer.
-pub fn cut_clients(url: &str) -> RedisResult<()> {
-    let mut connection = Client::open(url)?.get_connection()?;
-    let mut kill = cmd("CLIENT");
-    kill.arg("KILL").arg("TYPE").arg("normal");
-    kill.query::<u64>(&mut connection).map(drop)
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use std::{io, panic, thread};
 
+use idempotence::store::{Store, StoreError};
 use idempotence::testkit::batch_counts;
-use idempotence::{Event, EventKind, Idempotency, RedisStore};
+use idempotence::{Event, EventKind, Idempotency, MySqlStore, RedisStore};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -168,9 +169,10 @@ fn batches() -> Batches {
     }
 }
 
-pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> {
+/// Connects to the store, and tries again until it answers or `stop` is set.
+pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<Arc<dyn Store>> {
     while !stop.load(Ordering::Relaxed) {
-        match RedisStore::options().batch_above(2).connect(url).await {
+        match connect_once(url).await {
             Ok(store) => return Some(store),
             // The server may be down at this moment.
             Err(_) => sleep(Duration::from_millis(20)).await,
@@ -179,12 +181,20 @@ pub(crate) async fn connect(url: &str, stop: &AtomicBool) -> Option<RedisStore> 
     None
 }
 
+async fn connect_once(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    if url.starts_with("mysql") {
+        return Ok(Arc::new(MySqlStore::connect(url).await?));
+    }
+    let options = RedisStore::options().batch_above(2);
+    Ok(Arc::new(options.connect(url).await?))
+}
+
 tokio::task_local! {
     /// The call of a task.
     static CALL: Call;
 }
 
-fn handle(store: RedisStore, work: &Work, history: &Arc<History>) -> Idempotency {
+fn handle(store: Arc<dyn Store>, work: &Work, history: &Arc<History>) -> Idempotency {
     let fault = work.fault;
     let builder = match fault {
         Fault::RemovesOthers | Fault::RefusesItself | Fault::LosesResults => {

@@ -70,6 +70,30 @@ async fn no_rule_is_broken_on_a_server_that_is_killed_and_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_rule_is_broken_on_a_mariadb_that_is_killed_and_paused() {
+    let _machine = MACHINE.acquire_many(2).await.unwrap();
+    let setup = Setup {
+        topology: Topology::MariaDb,
+        ..setup(1, Duration::from_secs(20))
+    };
+    let minimums = Minimums {
+        calls: 2000,
+        keys: 200,
+        certain: 200,
+        kills: 10,
+        stops: 5,
+        server_down: 2,
+        batches: 200,
+        dropped_replies: 3,
+        cuts: 3,
+        delayed_requests: 5,
+        takeovers: 5,
+        ..Minimums::default()
+    };
+    assert_holds(setup, &minimums).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_rule_is_broken_when_sentinels_replace_the_master() {
     assert_survives_failovers(Topology::Sentinels, 200).await;
 }
