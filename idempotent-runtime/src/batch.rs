@@ -13,19 +13,6 @@
 //!
 //! A caller never sends for others, because callers are dropped. A batch whose callers have all stopped waiting is dropped.
 
-/// Whether this broken variant of the engine runs. Only tests run them, to prove that they would find the mistake.
-macro_rules! broken {
-    ($variant:ident) => {{
-        #[cfg(test)]
-        let broken = $crate::batch::tests::runs($crate::batch::tests::Broken::$variant);
-        #[cfg(not(test))]
-        let broken = false;
-        broken
-    }};
-}
-#[cfg(feature = "redis")]
-pub(crate) use broken;
-
 #[cfg(feature = "testkit")]
 pub(crate) mod count;
 #[cfg(test)]
@@ -48,7 +35,10 @@ use tokio::runtime::Handle;
 pub(crate) use self::lane::Submitted;
 use self::lane::{Lane, Shared};
 pub(crate) use self::queue::Limits;
+#[cfg(test)]
+use self::tests::Broken;
 pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
+use crate::broken::broken;
 use crate::sync::{AtomicUsize, RwLock};
 
 /// The batches on one connection.
@@ -91,7 +81,7 @@ impl<T: Transport> Batches<T> {
     /// The way of an operation that is sent now. Outside of a runtime its caller sends it.
     pub(crate) fn way(&self) -> Way<'_, T> {
         let Shared { limits, inline, .. } = &*self.shared;
-        if self.shared.tasks.load(Ordering::Relaxed) == 0 && !broken!(QueuesAlone) {
+        if self.shared.tasks.load(Ordering::Relaxed) == 0 && !broken!(Broken::QueuesAlone) {
             let pass = Inline(inline);
             if inline.fetch_add(1, Ordering::Relaxed) < limits.inline {
                 return Way::Inline(Some(pass));
@@ -108,7 +98,7 @@ impl<T: Transport> Batches<T> {
 
     fn lane_of(&self, runtime: &Handle) -> Arc<Lane<T>> {
         let id = runtime.id();
-        let is_its_lane = |lane: &&Arc<Lane<T>>| lane.runtime == id || broken!(SharesLanes);
+        let is_its_lane = |lane: &&Arc<Lane<T>>| lane.runtime == id || broken!(Broken::SharesLanes);
         let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = lanes.iter().find(is_its_lane) {
             return Arc::clone(lane);

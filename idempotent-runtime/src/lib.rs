@@ -19,6 +19,13 @@ pub mod testkit;
     test
 ))]
 mod batch;
+#[cfg(any(
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
+mod broken;
 mod call;
 #[cfg(test)]
 mod cases;

@@ -15,8 +15,9 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use super::tests::{Broken, end_tasks, set_broken};
+use super::tests::{Broken, end_tasks};
 use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
+use crate::broken;
 use crate::store::{StoreError, StoreErrorKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,7 @@ fn explore(
 fn explore_all(broken: Option<Broken>) -> Result<usize, String> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    set_broken(broken);
+    broken::make(broken);
     let mut orders = 0;
     let mut explored = Ok(0);
     for (in_flight, parts) in [(1, 1), (8, 1), (8, 2)] {
@@ -257,7 +258,7 @@ fn explore_all(broken: Option<Broken>) -> Result<usize, String> {
             Err(_) => break,
         }
     }
-    set_broken(None);
+    broken::make(None::<Broken>);
     explored.map(|_| orders)
 }
 

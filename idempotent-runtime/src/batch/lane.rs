@@ -16,7 +16,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::queue::{Flight, LATE, Limits, Queue, Slot, Waiting, patience};
 use super::refusal::{full, lost, unsent};
+#[cfg(test)]
+use super::tests::Broken;
 use super::transport::{Answer, Batched, Transport};
+use crate::broken::broken;
 use crate::store::StoreError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
@@ -217,10 +220,10 @@ impl<T: Transport> Task<T> {
                 dropped.set(lane.dropped.notified());
                 let slots = self.slots.iter();
                 let left = slots.filter(|slot| slot.is_closed()).count();
-                if left == self.slots.len() && !broken!(KeepsAbandoned) {
+                if left == self.slots.len() && !broken!(Broken::KeepsAbandoned) {
                     return Poll::Ready(Vec::new());
                 }
-                if left > 0 && broken!(DropsBatchWithCaller) {
+                if left > 0 && broken!(Broken::DropsBatchWithCaller) {
                     return Poll::Ready(Vec::new());
                 }
                 // A caller that was still in the queue may have waited for this batch.
@@ -304,7 +307,7 @@ impl<T: Transport> Task<T> {
         if answers.is_empty() {
             super::count::count_broken(slots.len());
         }
-        if broken!(ShiftsAnswers) {
+        if broken!(Broken::ShiftsAnswers) {
             slots.rotate_left(1);
         }
         let mut answers = answers.into_iter();
@@ -326,7 +329,7 @@ impl<T: Transport> Task<T> {
         // While this batch was overdue, other tasks may have taken its place.
         if queue.is_collected(now)
             || queue.is_at_limit(queue.tasks - 1, &self.lane.shared.limits)
-            || broken!(ForgetsQueue)
+            || broken!(Broken::ForgetsQueue)
         {
             queue.tasks -= 1;
             self.has_ended = true;
@@ -363,7 +366,7 @@ impl<T: Transport> Drop for Task<T> {
             queue.land(flight, None);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
-        let unsent_operations = if queue.tasks == 0 && !broken!(LeavesQueue) {
+        let unsent_operations = if queue.tasks == 0 && !broken!(Broken::LeavesQueue) {
             queue.take_all()
         } else {
             VecDeque::new()
@@ -371,7 +374,7 @@ impl<T: Transport> Drop for Task<T> {
         drop(queue);
         self.lane.shared.end_task();
         for slot in self.slots.drain(..) {
-            let error = if broken!(DeniesSent) {
+            let error = if broken!(Broken::DeniesSent) {
                 unsent()
             } else {
                 lost()

@@ -7,7 +7,10 @@ use foldhash::HashSet;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+#[cfg(test)]
+use super::tests::Broken;
 use super::transport::Operation;
+use crate::broken::broken;
 use crate::policy::deadline::{self, first_try};
 use crate::store::StoreError;
 
@@ -160,11 +163,11 @@ impl<O: Operation, R> Queue<O, R> {
             let is_over = queue.bytes + size > limits.waiting_bytes;
             queue.waiting.len() >= limits.waiting || is_over && !queue.waiting.is_empty()
         };
-        if is_full(self) && !broken!(Unbounded) {
+        if is_full(self) && !broken!(Broken::Unbounded) {
             // Each look at the whole queue follows enough drops to pay for it, because an overloaded process refuses many
             // operations.
             let since = gone.wrapping_sub(self.gone);
-            if since <= self.waiting.len() / 16 && !broken!(LooksAtAllAgain) {
+            if since <= self.waiting.len() / 16 && !broken!(Broken::LooksAtAllAgain) {
                 return false;
             }
             self.gone = gone;
@@ -215,22 +218,26 @@ impl<O: Operation, R> Queue<O, R> {
             return !self.is_collected(now);
         }
         let since = self.sent_at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= limits.gap) && !broken!(OneBatchAtATime)
+        since.is_none_or(|since| since >= limits.gap) && !broken!(Broken::OneBatchAtATime)
     }
 
     /// Whether so many batches have no answer that later operations wait, if there are `tasks` tasks.
     pub(super) fn is_at_limit(&self, tasks: usize, limits: &Limits) -> bool {
-        let large = if broken!(CountsLarge) { 0 } else { self.large };
-        let has_many_bytes =
-            self.bytes_in_flight >= limits.bytes_in_flight && !broken!(IgnoresBytesInFlight);
+        let large = if broken!(Broken::CountsLarge) {
+            0
+        } else {
+            self.large
+        };
+        let has_many_bytes = self.bytes_in_flight >= limits.bytes_in_flight
+            && !broken!(Broken::IgnoresBytesInFlight);
         has_many_bytes
             || tasks.saturating_sub(self.overdue + large) >= limits.in_flight
-            || tasks >= limits.tasks && !broken!(GathersOverdue)
+            || tasks >= limits.tasks && !broken!(Broken::GathersOverdue)
     }
 
     /// When to look whether operations wait that arrived right after the batch `flight`. `None` if a timer is not worth it.
     pub(super) fn next_look(&self, flight: &Flight, limits: &Limits) -> Option<Instant> {
-        if self.round_trip >= SLOW && !broken!(WaitsInGap) {
+        if self.round_trip >= SLOW && !broken!(Broken::WaitsInGap) {
             return Some(flight.sent_at + limits.gap);
         }
         // A single batch in flight holds up nobody, even if it never has an answer.
@@ -240,7 +247,7 @@ impl<O: Operation, R> Queue<O, R> {
 
     /// A batch does not count any more.
     pub(super) fn release(&mut self, flight: &mut Flight) {
-        if !flight.is_overdue && !broken!(CountsOverdue) {
+        if !flight.is_overdue && !broken!(Broken::CountsOverdue) {
             flight.is_overdue = true;
             self.overdue += 1;
             self.discount(flight);
@@ -312,11 +319,12 @@ impl<O: Operation, R> Queue<O, R> {
                 break;
             }
             self.bytes -= size;
-            if waiting.slot.is_closed() && !broken!(SendsDropped) {
+            if waiting.slot.is_closed() && !broken!(Broken::SendsDropped) {
                 continue;
             }
             let digest = waiting.operation.digest();
-            if digest.is_some_and(|digest| !digests.insert(digest)) && !broken!(RepeatsKeys) {
+            if digest.is_some_and(|digest| !digests.insert(digest)) && !broken!(Broken::RepeatsKeys)
+            {
                 deferred.push(waiting);
                 continue;
             }
@@ -325,7 +333,7 @@ impl<O: Operation, R> Queue<O, R> {
             slots.push(waiting.slot);
         }
         digests.clear();
-        if broken!(Reorders) {
+        if broken!(Broken::Reorders) {
             for waiting in deferred {
                 self.bytes += waiting.operation.size();
                 self.waiting.push_back(waiting);
@@ -354,7 +362,7 @@ impl<O: Operation, R> Queue<O, R> {
     /// The most operations of the next batch.
     fn most_of_batch(&self, limits: &Limits) -> usize {
         let all = self.waiting.len() + self.operations_in_flight;
-        let part = if broken!(SendsAllAtOnce) {
+        let part = if broken!(Broken::SendsAllAtOnce) {
             all
         } else {
             all.div_ceil(limits.parts)

@@ -11,8 +11,9 @@ use shuttle::future::{block_on, yield_now};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Runner, thread};
 
-use super::tests::{Broken, set_broken};
+use super::tests::Broken;
 use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
+use crate::broken;
 
 const THREADS: usize = 3;
 /// The operations of each thread, one after another.
@@ -76,13 +77,13 @@ fn under_many_schedules(broken: Option<Broken>, test: impl Fn() + Copy + Send + 
         .build()
         .expect("a runtime");
     let _entered = runtime.enter();
-    set_broken(broken);
+    broken::make(broken);
     let mut config = shuttle::Config::new();
     // The default stack is too small for a debug build.
     config.stack_size = 1 << 20;
     Runner::new(RandomScheduler::new(schedules), config.clone()).run(test);
     Runner::new(PctScheduler::new(3, schedules), config).run(test);
-    set_broken(None);
+    broken::make(None::<Broken>);
 }
 
 fn batches(in_flight: usize) -> (Arc<Batches<Wire>>, Arc<Echo>) {

@@ -13,6 +13,7 @@ use tokio::task::{AbortHandle, JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
+use crate::broken;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// An engine with one mistake.
@@ -75,7 +76,6 @@ pub(crate) enum Broken {
 }
 
 thread_local! {
-    static RUNNING: Cell<Option<Broken>> = const { Cell::new(None) };
     static TASKS: RefCell<Vec<AbortHandle>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -95,15 +95,6 @@ pub(crate) fn end_tasks() {
     }
 }
 
-pub(crate) fn runs(broken: Broken) -> bool {
-    RUNNING.get() == Some(broken)
-}
-
-/// Makes the engine on this thread a broken variant, or repairs it.
-pub(crate) fn set_broken(broken: Option<Broken>) {
-    RUNNING.set(broken);
-}
-
 /// Checks that the engine keeps a rule and that its broken variant does not.
 pub(crate) fn assert_kept<F: Future<Output = bool>>(rule: impl Fn() -> F, broken: Broken) {
     let in_runtime = || {
@@ -112,16 +103,7 @@ pub(crate) fn assert_kept<F: Future<Output = bool>>(rule: impl Fn() -> F, broken
             timeout(HOUR, rule()).await.unwrap_or(false)
         })
     };
-    assert_kept_by(&in_runtime, broken);
-}
-
-/// As [`assert_kept`], for a rule that drives its runtimes itself.
-fn assert_kept_by(rule: &dyn Fn() -> bool, broken: Broken) {
-    assert!(rule(), "the engine breaks the rule");
-    RUNNING.set(Some(broken));
-    let is_kept = rule();
-    RUNNING.set(None);
-    assert!(!is_kept, "the test does not find {broken:?}");
+    broken::assert_kept(in_runtime, &[broken]);
 }
 
 fn paused() -> Runtime {
@@ -875,7 +857,7 @@ fn a_runtime_that_ends_answers_what_it_has_sent_and_what_it_has_not() {
             kinds == [StoreErrorKind::Unknown, StoreErrorKind::NotApplied]
         })
     };
-    assert_kept_by(&rule, Broken::DeniesSent);
+    broken::assert_kept(rule, &[Broken::DeniesSent]);
 }
 
 #[test]
@@ -892,7 +874,7 @@ fn a_runtime_that_nobody_drives_does_not_hold_up_another() {
         drop(left);
         is_answered
     };
-    assert_kept_by(&rule, Broken::SharesLanes);
+    broken::assert_kept(rule, &[Broken::SharesLanes]);
 }
 
 #[test]

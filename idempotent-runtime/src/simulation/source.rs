@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use super::Mutant;
 use super::dice::Dice;
 use super::history::CallId;
-use crate::batch::tests::set_broken;
+use crate::batch::tests::Broken;
+use crate::broken;
 
 /// The call that is being polled, and its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(crate) struct Simulated(());
 /// Starts a run on this thread.
 pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simulated {
     MUTANT.set(mutant);
-    set_broken(mutant.and_then(Mutant::of_batches));
+    broken::make(mutant.and_then(Mutant::of_batches));
     SOURCE.set(Some(Source {
         dice,
         began: Instant::now(),
@@ -59,7 +60,7 @@ impl Drop for Simulated {
     fn drop(&mut self) {
         SOURCE.set(None);
         MUTANT.set(None);
-        set_broken(None);
+        broken::make(None::<Broken>);
     }
 }
 

@@ -491,7 +491,8 @@ const HTTP: [&str; 42] = [
 ];
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 23] = [
+const RUNTIME: [&str; 24] = [
+    "broken",
     "world",
     "sync",
     "policy",

@@ -8,7 +8,10 @@ use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 use super::super::script::{Script, hash};
 use super::request::{Kind, Removal, Request};
 use super::unsent::fail;
-use crate::batch::{Answer, broken};
+use crate::batch::Answer;
+#[cfg(test)]
+use crate::batch::tests::Broken;
+use crate::broken::broken;
 
 /// Removes each key that has the value at the same place of the arguments. Returns an answer for each key, in their order: `1`
 /// if the value is removed, nil if nothing is stored, else the stored value, or `0` if that is long. An error of one key is its
@@ -157,7 +160,7 @@ impl Sent {
         if removed.iter().any(Removed::is_split) {
             refuses_many_keys.store(true, Ordering::Relaxed);
         }
-        if broken!(ShiftsReplies) && !replies.is_empty() {
+        if broken!(Broken::ShiftsReplies) && !replies.is_empty() {
             replies.rotate_left(1);
         }
         let mut replies = replies.into_iter();
@@ -175,7 +178,7 @@ impl Sent {
                 let reply = reply.and_then(Value::extract_error);
                 if has_notification {
                     commands.next();
-                    if !broken!(ReadsNotification) {
+                    if !broken!(Broken::ReadsNotification) {
                         replies.next();
                     }
                 }
@@ -239,7 +242,9 @@ enum Removed {
 impl Removed {
     fn of(reply: Value) -> Self {
         match reply {
-            Value::Array(replies) if broken!(SharesError) && replies.iter().any(is_error) => {
+            Value::Array(replies)
+                if broken!(Broken::SharesError) && replies.iter().any(is_error) =>
+            {
                 let error = replies
                     .into_iter()
                     .find_map(|reply| reply.extract_error().err());
@@ -268,7 +273,7 @@ impl Removed {
                 if let Kind::Removal(removal) = &mut request.kind
                     && Script::is_unknown(error)
                     && !removal.by_source
-                    && !broken!(ForgetsSource)
+                    && !broken!(Broken::ForgetsSource)
                 {
                     removal.by_source = true;
                     return Answer::Again(request);

@@ -13,7 +13,10 @@ use super::super::replicas::{Acknowledged, Replicas};
 use super::pipeline::Sent;
 use super::request::Request;
 use super::unsent::{again, fail};
-use crate::batch::{Answer, Batched, Transport, broken};
+#[cfg(test)]
+use crate::batch::tests::Broken;
+use crate::batch::{Answer, Batched, Transport};
+use crate::broken::broken;
 
 /// Sends each batch of writes as a pipeline with one `WAIT` at its end, which waits for all writes of the batch.
 ///
@@ -30,7 +33,7 @@ type Answers = Vec<Answer<Request, RedisResult<Acknowledged>>>;
 impl<C> WaitingPipelines<C> {
     async fn send_on<D: ConnectionLike>(&self, connection: &mut D, batch: Vec<Request>) -> Answers {
         let sent = Sent::new(batch, true);
-        let sent = if broken!(AcknowledgesAtOnce) {
+        let sent = if broken!(Broken::AcknowledgesAtOnce) {
             sent
         } else {
             sent.and_wait(self.replicas.wait())

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::batch::Operation as _;
-use crate::batch::tests::{Broken, assert_kept};
+use crate::batch::tests::assert_kept;
 use crate::redis::record_scripts::CLAIM;
 use crate::redis::scripted::Scripted;
 

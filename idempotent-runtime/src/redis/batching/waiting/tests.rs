@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::batch::tests::{Broken, assert_kept, runs};
+use crate::batch::tests::assert_kept;
 use crate::redis::record_scripts::{CLAIM_REPLICATED, REPLACE_REPLICATED};
 use crate::redis::scripted::Scripted;
 
@@ -54,7 +54,7 @@ fn a_batch_waits_for_its_replicas_once() {
             ("-UNBLOCKED\r\n", false),
         ] {
             let replies = [":1\r\n", "$-1\r\n", "-WRONGTYPE a list\r\n", ":1\r\n", have];
-            let server = if runs(Broken::AcknowledgesAtOnce) {
+            let server = if broken!(Broken::AcknowledgesAtOnce) {
                 Scripted::default().answers(&SENT[..10], &replies[..4])
             } else {
                 Scripted::default().answers(&SENT, &replies)
