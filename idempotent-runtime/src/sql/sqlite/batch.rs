@@ -2,6 +2,7 @@
 
 use sqlx::{Connection as _, Sqlite, SqliteConnection, query_scalar};
 
+use super::syntax::BEGIN_TO_WRITE;
 use crate::sql::database::batch::{Batch, Failed, Found, Request, Stage};
 
 /// A transaction takes the write lock of the file when it begins, so no other process changes anything until the commit.
@@ -30,7 +31,7 @@ async fn change_all(
     requests: &[&Request],
     most: i32,
 ) -> Result<Vec<Option<Found>>, Failed> {
-    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+    let begun = connection.begin_with(BEGIN_TO_WRITE).await;
     let mut transaction = begun.map_err(|error| Stage::Begin.failed(error))?;
     let mut found = Vec::with_capacity(requests.len());
     for (at, request) in requests.iter().enumerate() {

@@ -5,9 +5,11 @@ use sqlx::{Decode, Encode, Sqlite, Type};
 
 use crate::sql::database::syntax::{Syntax, column};
 
+/// Takes the lock of the file. SQLite may refuse the first write of a transaction that began with a read.
+pub(super) const BEGIN_TO_WRITE: &str = "BEGIN IMMEDIATE";
+
 impl Syntax for Sqlite {
-    // SQLite may refuse the first write of a transaction that began with a read.
-    const BEGIN: Option<&'static str> = Some("BEGIN IMMEDIATE");
+    const BEGIN: Option<&'static str> = Some(BEGIN_TO_WRITE);
     const QUOTE: char = '`';
     const NULL_SAFE_EQUAL: &'static str = " IS ";
     const FOR_UPDATE: &'static str = "";
