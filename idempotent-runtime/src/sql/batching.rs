@@ -4,18 +4,6 @@
 //! does not hold up the next batch, which then has another connection. Renewals have their own queue and connection. A change
 //! that a batch could not make is sent by its caller, as if there were no batches.
 
-/// Whether this broken variant of the batches runs. Only tests run them, to prove that they would find the mistake.
-macro_rules! broken {
-    ($variant:ident) => {{
-        #[cfg(all(test, feature = "sqlite"))]
-        let broken =
-            $crate::sql::batching::tests::runs($crate::sql::batching::tests::Broken::$variant);
-        #[cfg(not(all(test, feature = "sqlite")))]
-        let broken = false;
-        broken
-    }};
-}
-
 mod kept;
 mod queued;
 #[cfg(all(test, feature = "sqlite"))]
@@ -26,7 +14,7 @@ use std::future::poll_fn;
 use std::hash::BuildHasher as _;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use foldhash::fast::RandomState;
@@ -40,10 +28,27 @@ use super::database::batch::{Change, Failed, Found, Request, Stage};
 use super::failure;
 use super::retryable::is_retryable;
 use crate::batch::{Answer, Batched, Batches, Entrance, Limits, Transport, Way};
+use crate::broken::broken;
 use crate::store::last_poll::is_last_poll;
 use crate::store::longest::Longest;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::AtomicUsize;
+
+/// Batches with one mistake.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Broken {
+    /// A change is sent although its caller withdrew it while the batch waited for a connection.
+    SendsWithdrawn,
+    /// If one change fails, the others count as done.
+    AnswersForAll,
+    /// A batch has two changes of a key, the later change first.
+    LosesOrder,
+    /// A batch that waits for a connection does not count.
+    HidesExhaustedPool,
+    /// A database that cannot make batches gets one after the other.
+    SendsRefused,
+}
 
 /// The batches of a store.
 #[derive(Debug)]
@@ -54,6 +59,8 @@ pub(super) struct Batching<DB: Database> {
     renewals: Batches<Transactions<DB>>,
     /// The batches that wait for a connection.
     acquiring: Arc<AtomicUsize>,
+    /// Whether the server has shown that it cannot make batches.
+    is_refused: Arc<AtomicBool>,
     /// Its seed is random, so a client cannot choose two keys that wait for each other.
     digests: RandomState,
     /// The number of counts so far.
@@ -67,6 +74,7 @@ const COUNTS_OF_A_KEY: usize = 16;
 impl<DB: Database> Batching<DB> {
     pub(super) fn on(pool: &Pool<DB>, longest: &Longest) -> Self {
         let acquiring = Arc::<AtomicUsize>::default();
+        let is_refused = Arc::<AtomicBool>::default();
         let queue = |inline| {
             let limits = Limits {
                 inline,
@@ -82,6 +90,7 @@ impl<DB: Database> Batching<DB> {
                 pool: pool.clone(),
                 longest: longest.clone(),
                 acquiring: Arc::clone(&acquiring),
+                is_refused: Arc::clone(&is_refused),
                 kept: Kept::new(),
             };
             Batches::new(transport, limits)
@@ -92,9 +101,15 @@ impl<DB: Database> Batching<DB> {
             // A renewal that is alone goes as other changes do.
             renewals: queue(0),
             acquiring,
+            is_refused,
             digests: RandomState::default(),
             counts: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether the server makes batches, as far as is known.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.is_refused.load(Ordering::Relaxed)
     }
 
     /// How to send a change.
@@ -140,7 +155,7 @@ impl<DB: Database> Batching<DB> {
     }
 
     fn lacks_connection(&self) -> bool {
-        self.acquiring.load(Ordering::Relaxed) > 0 && !broken!(HidesExhaustedPool)
+        self.acquiring.load(Ordering::Relaxed) > 0 && !broken!(Broken::HidesExhaustedPool)
     }
 
     fn digest(&self, request: &Request) -> u64 {
@@ -150,7 +165,7 @@ impl<DB: Database> Batching<DB> {
                 .digests
                 .hash_one((&*request.key, number % COUNTS_OF_A_KEY));
         }
-        if broken!(LosesOrder) {
+        if broken!(Broken::LosesOrder) {
             return rand::random();
         }
         self.digests.hash_one(&*request.key)
@@ -162,6 +177,7 @@ pub(super) struct Transactions<DB: Database> {
     pool: Pool<DB>,
     longest: Longest,
     acquiring: Arc<AtomicUsize>,
+    is_refused: Arc<AtomicBool>,
     kept: Kept<DB>,
 }
 
@@ -180,17 +196,19 @@ enum Outcome {
 impl<DB: Database> Transport for Transactions<DB> {
     async fn send(&self, batch: Vec<Queued>) -> Vec<Answer<Queued, Reply>> {
         let taken = match self.kept.take() {
+            _ if self.is_refused.load(Ordering::Relaxed) => None,
             Some(kept) => Some(kept),
             None => self.acquire().await,
         };
         // Without a connection each change goes alone, so that each caller gets its own error.
         let mut outcomes: Vec<_> = batch.iter().map(|_| UNSENT).collect();
         if let Some(taken) = taken {
-            let is_wanted = |queued: &Queued| queued.ticket.send() || broken!(SendsWithdrawn);
+            let is_wanted =
+                |queued: &Queued| queued.ticket.send() || broken!(Broken::SendsWithdrawn);
             let mut sent: Vec<usize> = (0..batch.len())
                 .filter(|at| is_wanted(&batch[*at]))
                 .collect();
-            if broken!(LosesOrder) {
+            if broken!(Broken::LosesOrder) {
                 sent.reverse();
             }
             sent.sort_by_key(|at| &*batch[*at].request.key);
@@ -215,6 +233,21 @@ impl<DB: Database> Transactions<DB> {
     async fn acquire(&self) -> Option<Taken<DB>> {
         let _acquiring = Acquiring::begin(&self.acquiring);
         self.pool.acquire().await.ok().map(Taken::new)
+    }
+
+    /// Notes if the server cannot make batches, after a failure of so many changes. Logs this once.
+    fn note_refusal(&self, error: &sqlx::Error, changes: usize) {
+        let is_refusal = changes > 1 && DB::lacks_batches(error) && !broken!(Broken::SendsRefused);
+        if !is_refusal || self.is_refused.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            target: "idempotence",
+            "{} does not know the statements that make many changes in one transaction, so from now on each change is sent by \
+             itself: use MySQL 8.0 or MariaDB 10.6 or newer without a proxy that refuses several statements in one request, or \
+             write `?batch=false` in the URL; it said: {error}",
+            failure::place(&self.pool)
+        );
     }
 
     /// Makes the changes, and returns their outcomes in the same order.
@@ -249,15 +282,20 @@ impl<DB: Database> Transactions<DB> {
                 is_unusable,
             }) => {
                 let is_conflict = is_retryable(&error);
+                self.note_refusal(&error, requests.len());
                 let error = failure::statement_failed(error, DB::NAME);
                 let is_unanswered = error.kind() == StoreErrorKind::Unknown;
+                #[cfg(feature = "testkit")]
+                if is_unanswered {
+                    crate::batch::count::count_broken(requests.len());
+                }
                 if is_unusable {
                     taken.connection.close();
                 } else if !is_unanswered {
                     taken.connection.release();
                 }
                 let outcome_of = |at| match stage {
-                    Stage::Change(failed) if at != failed && broken!(AnswersForAll) => {
+                    Stage::Change(failed) if at != failed && broken!(Broken::AnswersForAll) => {
                         Outcome::Found(Found::Done)
                     }
                     Stage::Begin if is_conflict => Outcome::Again,

@@ -185,7 +185,8 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// On MySQL and MariaDB a batch is two round trips: its values, and then all its statements in one request. Statements that
     /// wait for a lock for longer than 100 ms (on MySQL: a second) are given up, and the changes are sent by themselves. Use
-    /// `false` behind a proxy that does not pass on several statements in one request, and with `binlog_format = STATEMENT`.
+    /// `false` with `binlog_format = STATEMENT`. A server that does not know these statements, or a proxy that does not pass on
+    /// several statements in one request, refuses the first batch: then the store logs a warning, and sends each change by itself.
     ///
     /// Clones that were made before keep their setting.
     #[must_use]
@@ -206,7 +207,8 @@ impl<DB: Database> SqlStore<DB> {
     /// Makes a change, together with other changes or alone.
     async fn change(&self, key: &str, change: Change) -> Result<Found, StoreError> {
         let request = Request::new(key, change);
-        let Some(batching) = &self.batching else {
+        let batching = self.batching.as_ref();
+        let Some(batching) = batching.filter(|batching| batching.is_usable()) else {
             return self.change_alone(&request, false).await;
         };
         match batching.way(&request) {

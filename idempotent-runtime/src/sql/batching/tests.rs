@@ -1,6 +1,5 @@
 //! What batches of a database must keep. Each rule has a broken variant, and its test must find the mistake.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,33 +9,14 @@ use sqlx::raw_sql;
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
+use super::Broken;
+use crate::broken;
 use crate::sql::store::SqliteStore;
 use crate::store::last_poll::poll_last;
 use crate::store::{Claim, Store, Swap};
 
-/// Batches with one mistake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
-    /// A change is sent although its caller withdrew it while the batch waited for a connection.
-    SendsWithdrawn,
-    /// If one change fails, the others count as done.
-    AnswersForAll,
-    /// A batch has two changes of a key, the later change first.
-    LosesOrder,
-    /// A batch that waits for a connection does not count.
-    HidesExhaustedPool,
-}
-
-thread_local! {
-    static RUNNING: Cell<Option<Broken>> = const { Cell::new(None) };
-}
-
-pub(crate) fn runs(broken: Broken) -> bool {
-    RUNNING.get() == Some(broken)
-}
-
 /// Checks that batches keep a rule and that their broken variant does not.
-fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, broken: Broken) {
+fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, mistake: Broken) {
     let in_runtime = || {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -45,11 +25,7 @@ fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, broken
             rule(store).await
         })
     };
-    assert!(in_runtime());
-    RUNNING.set(Some(broken));
-    let is_kept = in_runtime();
-    RUNNING.set(None);
-    assert!(!is_kept, "the broken variant {broken:?} is not found");
+    broken::assert_kept(in_runtime, &[mistake]);
 }
 
 const VALUE: Bytes = Bytes::from_static(b"value");

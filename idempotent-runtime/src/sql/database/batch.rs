@@ -163,6 +163,11 @@ pub trait Batch: Records + Counting + Syntax {
     /// The most changes that callers send themselves at a time, each on a connection of the pool.
     const INLINE: usize = 2;
 
+    /// Whether the error shows that this server cannot make batches.
+    fn lacks_batches(_: &sqlx::Error) -> bool {
+        false
+    }
+
     /// Makes changes, and commits them together. Returns what each of them found, in their order. `None`: the change must be
     /// sent alone, because it was not made and the reason is not known, for example because another transaction has locked the
     /// row.

@@ -4,37 +4,59 @@
 //! row locked: the server runs the transaction to its end. Locked rows are skipped, so a batch waits only for a row that is
 //! inserted or removed at the same time. Two batches insert in the order of their keys.
 
-/// Whether this broken variant of the batches runs. Only tests run them, to prove that they would find the mistake.
-macro_rules! broken {
-    ($variant:ident) => {{
-        #[cfg(all(test, unix))]
-        let broken = tests::runs(tests::Broken::$variant);
-        #[cfg(not(all(test, unix)))]
-        let broken = false;
-        broken
-    }};
-}
-
 mod document;
 mod statements;
 #[cfg(all(test, unix))]
 mod tests;
 
 use futures_util::TryStreamExt as _;
-use sqlx::mysql::MySqlRow;
+use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
 use sqlx::{
     AssertSqlSafe, Either, Executor as _, MySql, MySqlConnection, Row as _, query, raw_sql,
 };
 
 use self::document::{Documents, Kind};
 use self::statements as sql;
+use crate::broken::broken;
 use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
 use crate::sql::database::counting::Counted;
 use crate::world::random_bits;
 
+/// Batches with one mistake.
+#[cfg(test)]
+#[cfg_attr(
+    not(unix),
+    expect(dead_code, reason = "the tests have a server only on Unix")
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// A batch waits for rows that other transactions have locked.
+    WaitsForLocked,
+    /// A batch waits for rows that other transactions have inserted, or claims expired rows that they have locked.
+    InsertsLocked,
+    /// The stored values are read before the commit.
+    ReadsInTransaction,
+    /// All changes count as done.
+    AnswersForAll,
+    /// An attempt that was counted before is counted again.
+    RepeatsCounts,
+    /// The counters are read after the commit.
+    ReadsCountsLate,
+    /// A batch that fails does not end its transaction.
+    LeavesTransaction,
+}
+
 impl Batch for MySql {
     /// A batch has about twelve statements, which cost as much as eight changes on connections of their own.
     const INLINE: usize = 8;
+
+    /// A server that does not know `JSON_TABLE` or `SKIP LOCKED`, and a proxy that passes on only one statement, answer with a
+    /// syntax error.
+    fn lacks_batches(error: &sqlx::Error) -> bool {
+        let error = error.as_database_error();
+        let error = error.and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
+        error.is_some_and(|error| error.number() == SYNTAX_ERROR)
+    }
 
     /// Two round trips.
     async fn change_many(
@@ -56,7 +78,7 @@ impl Batch for MySql {
         set.map_err(|error| Stage::Begin.failed(error))?;
         match transaction.run(connection, &mut answers).await {
             Ok(()) => Ok(answers.found),
-            Err(failed) if broken!(LeavesTransaction) => Err(failed),
+            Err(failed) if broken!(Broken::LeavesTransaction) => Err(failed),
             Err(failed) => {
                 let ended = connection.execute(raw_sql(sql::ROLL_BACK)).await;
                 Err(Failed {
@@ -69,6 +91,8 @@ impl Batch for MySql {
     }
 }
 
+const SYNTAX_ERROR: u16 = 1064;
+
 /// The statements of a batch.
 struct Transaction {
     text: String,
@@ -80,24 +104,23 @@ impl Transaction {
     fn of(documents: &Documents) -> Self {
         let kinds = || Kind::ALL.into_iter().filter(|kind| documents.has(*kind));
         let changes: String = kinds().map(change).collect();
-        #[cfg(all(test, unix))]
-        let changes = tests::damaged(changes);
         let is_early = |kind: &Kind| {
             if *kind == Kind::Count {
-                !broken!(ReadsCountsLate)
+                !broken!(Broken::ReadsCountsLate)
             } else {
-                broken!(ReadsInTransaction)
+                broken!(Broken::ReadsInTransaction)
             }
         };
         let early: String = kinds().filter(is_early).map(read).collect();
         let late = kinds().filter(|kind| !is_early(kind));
         let reads: String = late.flat_map(|kind| [sql::COMMITTED, read(kind)]).collect();
-        #[cfg(all(test, unix))]
-        let reads = tests::after_commit(&reads);
         let before = [sql::BEGIN, &changes, &early].concat();
+        let text = [&before, sql::COMMIT, sql::DONE, &reads, sql::END].concat();
+        #[cfg(all(test, unix))]
+        let text = tests::altered(text);
         Self {
             commit: before.matches("; ").count(),
-            text: [&before, sql::COMMIT, sql::DONE, &reads, sql::END].concat(),
+            text,
         }
     }
 
@@ -212,7 +235,8 @@ impl<'a> Answers<'a> {
                 .collect();
             for (at, place) in self.documents.places(kind).iter().enumerate() {
                 let word = words.get(at / 64).copied().unwrap_or_default();
-                self.found[*place] = if word >> (at % 64) & 1 == 1 || broken!(AnswersForAll) {
+                self.found[*place] = if word >> (at % 64) & 1 == 1 || broken!(Broken::AnswersForAll)
+                {
                     Some(Found::Done)
                 } else {
                     self.requests[*place].find(None)
