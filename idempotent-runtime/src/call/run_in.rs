@@ -31,7 +31,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | --- | --- | --- | --- |
     /// | round trips | 1, with `replay` 2 | the same | the same, without a network |
     /// | of a duplicate | 2; 6 if it waits | 2; 3 if it waits in vain | 2 |
-    /// | of a call that takes over an expired row | 1, with `replay` 2 | 3, with `replay` 4 | 1, with `replay` 2 |
+    /// | of a call that takes over an expired row | 3, with `replay` 4 | the same | 1, with `replay` 2 |
     /// | a duplicate of an open call waits for | `wait`, or 5 s | the same in whole seconds; MySQL itself for `innodb_lock_wait_timeout` | `wait`, or the connection's `busy_timeout`, which is 5 s by default |
     /// | the call is open for longer | `Error::InProgress` | `Error::InProgress` | `Error::Unavailable`: SQLite does not show who writes |
     /// | after a duplicate the transaction | goes on | goes on, with a shared lock on the row, for which other duplicates do not wait | goes on |
@@ -41,7 +41,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// After an error for which [`is_retryable_with_row`](crate::sql::is_retryable_with_row) is true, roll back and run the
     /// transaction again, as [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row). On
     /// PostgreSQL under REPEATABLE READ and SERIALIZABLE a claim takes 5 round trips, because without a savepoint a failure
-    /// breaks the transaction. Under READ COMMITTED a claim holds an advisory lock until the transaction ends, so a transaction
+    /// breaks the transaction. Under READ COMMITTED a call holds an advisory lock until the transaction ends, so a transaction
     /// with thousands of keys needs a larger `max_locks_per_transaction`. On SQLite, begin a transaction that will write with
     /// `begin_with("BEGIN IMMEDIATE")`.
     ///

@@ -15,28 +15,44 @@ use crate::sql::database::run::Run as _;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
-/// $1 key, $2 value, $3 microseconds, $4 whether the transaction already holds the advisory lock.
+/// Whether the transaction is READ COMMITTED and gets the advisory lock of the key $1, or has it already.
+macro_rules! lock {
+    () => {
+        "CASE WHEN current_setting('transaction_isolation') LIKE 'read %' \
+         THEN pg_try_advisory_xact_lock(hashtextextended($1, 0)) ELSE false END"
+    };
+}
+
+/// $1 key, $2 value, $3 microseconds.
 ///
-/// The statement looks for a committed row before it locks anything, so that duplicates of a finished call do not wait for each
-/// other's transactions. Under READ COMMITTED, and only there, the INSERT cannot fail because of a row outside its snapshot.
-const CLAIM: &str = "\
+/// Only a call that gets the advisory lock of the key inserts the row, and only under READ COMMITTED: there, and only there, the
+/// INSERT cannot fail because of a row outside its snapshot. It does not look for a stored row first, and does not replace an
+/// expired row, because either would make each new call slower. A duplicate locks and writes no row.
+const CLAIM: &str = concat!(
+    "INSERT INTO idempotence (key, value, expires_at) \
+     SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond' WHERE ",
+    lock!(),
+    " ON CONFLICT (key) DO NOTHING"
+);
+
+/// As [`CLAIM`], for a transaction that holds the advisory lock. Replaces an expired row, too.
+///
+/// Under REPEATABLE READ the statement must not meet the row of a finished call, so it looks for that row first.
+const CLAIM_LOCKED: &str = "\
     INSERT INTO idempotence (key, value, expires_at) \
     SELECT $1, $2, statement_timestamp() + $3 * interval '1 microsecond' \
-    WHERE CASE \
-        WHEN EXISTS ( \
-            SELECT FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp() \
-        ) THEN false \
-        WHEN $4 THEN true \
-        WHEN current_setting('transaction_isolation') LIKE 'read %' \
-            THEN pg_try_advisory_xact_lock(hashtextextended($1, 0)) \
-        ELSE false \
-    END \
+    WHERE NOT EXISTS (SELECT FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()) \
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
     WHERE idempotence.expires_at <= statement_timestamp()";
 
-const OBSERVE: &str = "\
-    SELECT (SELECT value FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()), \
-        hashtextextended($1, 0), current_setting('lock_timeout'), current_setting('statement_timeout')";
+/// The live row, and the settings of the transaction. Without a live row, tries the advisory lock again.
+const OBSERVE: &str = concat!(
+    "SELECT live.value, hashtextextended($1, 0), current_setting('lock_timeout'), \
+     current_setting('statement_timeout'), live.key IS NULL AND ",
+    lock!(),
+    " FROM (VALUES (1)) AS one LEFT JOIN idempotence AS live \
+     ON live.key = $1 AND live.expires_at > statement_timestamp()"
+);
 
 const REPLACE: &str = "\
     UPDATE idempotence SET value = $3, expires_at = statement_timestamp() + $4 * interval '1 microsecond' \
@@ -45,14 +61,14 @@ const REPLACE: &str = "\
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
 impl Dedup for Postgres {
-    /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, and 5 for a claim in a transaction that is REPEATABLE
-    /// READ or SERIALIZABLE.
+    /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
+    /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.
     async fn claim_row(
         connection: &mut PgConnection,
         row: Row<'_>,
         wait: Option<Duration>,
     ) -> sqlx::Result<RowClaim> {
-        if insert(connection, row, false).await? {
+        if insert(connection, CLAIM, row).await? {
             return Ok(RowClaim::Claimed);
         }
         let Observed {
@@ -60,9 +76,13 @@ impl Dedup for Postgres {
             lock,
             lock_timeout,
             statement_timeout,
+            is_locked,
         } = observe(connection, row).await?;
         if let Some(value) = value {
             return Ok(RowClaim::Taken(value));
+        }
+        if is_locked && insert(connection, CLAIM_LOCKED, row).await? {
+            return Ok(RowClaim::Claimed);
         }
         let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
         let wait = wait.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
@@ -105,13 +125,16 @@ impl Dedup for Postgres {
     }
 }
 
-/// Inserts the row, unless a row has the key or its advisory lock is taken.
-async fn insert(connection: &mut PgConnection, row: Row<'_>, locked: bool) -> sqlx::Result<bool> {
-    let claim = sqlx::query(CLAIM)
+/// Inserts the row by one of the two statements. Returns whether it did.
+async fn insert(
+    connection: &mut PgConnection,
+    claim: &'static str,
+    row: Row<'_>,
+) -> sqlx::Result<bool> {
+    let claim = sqlx::query(claim)
         .bind(row.key)
         .bind(&row.value[..])
-        .bind(micros(row.ttl))
-        .bind(locked);
+        .bind(micros(row.ttl));
     Ok(connection.execute(claim).await?.rows_affected() == 1)
 }
 
@@ -123,6 +146,8 @@ struct Observed {
     /// The setting of the caller's transaction. It is restored afterwards.
     lock_timeout: String,
     statement_timeout: String,
+    /// Whether the transaction holds the advisory lock and is READ COMMITTED, if there is no value.
+    is_locked: bool,
 }
 
 async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Observed> {
@@ -134,6 +159,7 @@ async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Ob
         lock: seen.try_get(1)?,
         lock_timeout: seen.try_get(2)?,
         statement_timeout: seen.try_get(3)?,
+        is_locked: seen.try_get(4)?,
     })
 }
 
@@ -148,7 +174,7 @@ async fn claim_behind_savepoint(
         Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
         waited => waited?,
     }
-    if insert(connection, row, true).await? {
+    if insert(connection, CLAIM_LOCKED, row).await? {
         return Ok(RowClaim::Claimed);
     }
     let seen = observe(connection, row).await?;
