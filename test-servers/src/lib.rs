@@ -2,6 +2,7 @@
 #![cfg(unix)]
 
 mod mariadb;
+mod pgbouncer;
 mod ports;
 mod postgres;
 mod program;
@@ -11,6 +12,7 @@ mod sql_server;
 mod supervisor;
 
 pub use self::mariadb::MariaDbServer;
+pub use self::pgbouncer::PgBouncer;
 pub use self::postgres::PostgresServer;
 pub use self::redis::{
     Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,

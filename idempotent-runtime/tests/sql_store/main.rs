@@ -16,6 +16,7 @@ mod fresh;
 mod log_capture;
 mod outage;
 mod oversize;
+mod pooler;
 mod processes;
 mod purge;
 mod races;

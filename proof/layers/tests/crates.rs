@@ -14,13 +14,14 @@ const MACRO: [&str; 12] = [
 ];
 
 /// The files of the test servers from the bottom up: each uses only files before it.
-const SERVERS: [&str; 17] = [
+const SERVERS: [&str; 18] = [
     "supervisor",
     "program",
     "ports",
     "shared",
     "sql_server",
     "postgres",
+    "pgbouncer",
     "mariadb",
     "redis/wait",
     "redis/resp",
