@@ -1,7 +1,8 @@
 //! Prints the tables of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
 //! the same pool, in tables with ten thousand and two million other rows. All contenders take turns in one process.
 //!
-//! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`. With `IDEMPOTENCE_SHORT=1` the run is short.
+//! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`. With `IDEMPOTENCE_SHORT=1` the run is short. With
+//! `IDEMPOTENCE_TIMES=1` it prints only where the processor time goes.
 
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ fn main() {
     }
 }
 
+/// Whether only the table of processor time is asked for.
+fn is_asked_for_times() -> bool {
+    std::env::var_os("IDEMPOTENCE_TIMES").is_some()
+}
+
 /// Whether the arguments name this database, or none.
 fn is_asked_for(database: &str) -> bool {
     let mut names = std::env::args()
@@ -46,6 +52,28 @@ fn show(plans: Vec<(String, String)>) {
 }
 
 fn on<DB: Statements>(on_sql: &OnSql<DB>) {
+    if !is_asked_for_times() {
+        compare(on_sql);
+    }
+    println!(
+        "\n| microseconds of processor time per call at one task: client, server | attribute | by hand |"
+    );
+    println!("| --- | ---: | ---: |");
+    let contests = [
+        ("claim + release", on_sql.claims(1)),
+        ("transaction", on_sql.transactions(1)),
+    ];
+    for (name, contest) in contests {
+        print!("| {}, {name} |", on_sql.version);
+        for lap in &contest.few[..2] {
+            let [client, server] = OnSql::<DB>::processor_time(1, lap);
+            print!(" {client:.0}, {server:.0} |");
+        }
+        println!();
+    }
+}
+
+fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
     let [few, many] = ROWS;
     println!(
         "\n| {}, {few} rows | attribute | by hand | `batch = false` | of by hand | of `batch = false` | \

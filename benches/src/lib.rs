@@ -18,6 +18,7 @@ use crate::latency::Took;
 use crate::upload::Clock;
 
 mod by_hand;
+pub mod cpu;
 pub mod http;
 pub mod in_memory;
 pub mod latency;

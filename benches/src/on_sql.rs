@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 
 pub use self::statements::Statements;
 use self::statements::{WEEK, number};
+use crate::cpu::{Cpu, TICK};
 use crate::plans::{self, Plan};
 use crate::upload::{self, Clock, Upload};
 use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
@@ -218,6 +219,22 @@ impl<DB: Statements> OnSql<DB> {
                     writes,
                     connections,
                 };
+            }
+            calls *= 2;
+        }
+    }
+
+    /// The processor time of a call, in microseconds: of the client and of the server. `tasks`: from how many tasks.
+    #[expect(clippy::cast_precision_loss, reason = "a few digits are enough")]
+    pub fn processor_time(tasks: u32, (_, lap): &Lap) -> [f64; 2] {
+        let mut calls = 100;
+        loop {
+            let before = Cpu::now();
+            let took = lap(calls).total;
+            let used = Cpu::now() - before;
+            if took >= Duration::from_millis(1500) {
+                let per_call = TICK / (calls * u64::from(tasks)) as f64;
+                return [used.client * per_call, used.servers * per_call];
             }
             calls *= 2;
         }
