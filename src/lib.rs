@@ -40,8 +40,15 @@ pub use idempotent_runtime::http;
 ///
 /// These modules have the names of the crates that they serve. So they are not at the root, where
 /// `use idempotence::*` would make `axum` and `tonic` ambiguous.
-#[cfg(any(feature = "axum", feature = "tonic", feature = "utoipa"))]
+#[cfg(any(
+    feature = "actix",
+    feature = "axum",
+    feature = "tonic",
+    feature = "utoipa"
+))]
 pub mod integrations {
+    #[cfg(feature = "actix")]
+    pub use idempotent_runtime::integrations::actix;
     #[cfg(feature = "axum")]
     pub use idempotent_runtime::integrations::axum;
     #[cfg(feature = "tonic")]

@@ -1,4 +1,5 @@
-//! A layer of `tower` that answers a repeated request with its first response, for every server of HTTP that uses `tower`.
+//! A layer of `tower` that answers a repeated request with its first response, for every server of HTTP that uses `tower`. With
+//! the feature `actix` it is a middleware of actix-web, too.
 //!
 //! A client sends an unsafe request with the header `Idempotency-Key`, and repeats it with the same key if it gets no answer. The
 //! handler runs once. Each repetition gets the first response: status, headers, body and trailers. The header is the header of the
@@ -53,8 +54,8 @@
 //! Outermost first: traces, request ids, panics, timeouts, CORS, compression, authentication, rate limits, this layer, the
 //! handler. Layers outside of it also run for replays.
 //!
-//! The endpoint of a request is its method and its route. With the feature `axum` the route is what the router has matched, also
-//! in nested routers. Without it name the route with [`route`](LayerBuilder::route).
+//! The endpoint of a request is its method and its route. With the features `axum` and `actix` the route is what the router has
+//! matched, also in nested routers. Without them name the route with [`route`](LayerBuilder::route).
 //!
 //! # Cancellation
 //!
@@ -62,6 +63,8 @@
 //! [`Idempotency::drain`](crate::Idempotency::drain) waits for them. After a panic of the handler the key stays taken until its
 //! lease ends: repetitions get 409 `outcome_unknown`.
 
+#[cfg(feature = "actix")]
+pub(crate) mod actix;
 mod answer;
 mod body;
 mod builder;
@@ -75,6 +78,7 @@ pub(crate) mod describe;
 mod first_sent;
 mod future;
 pub(crate) mod grpc;
+mod guard;
 pub(crate) mod headers;
 mod incoming;
 pub(crate) mod key;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,21 +13,66 @@ use tracing::Instrument as _;
 use crate::error::Error;
 use crate::handle::Idempotency;
 use crate::protocol::shared::Shared;
+use crate::protocol::tracker::TrackerToken;
 
-/// The body and the settling of a call with `on_cancel = "finish"`.
+/// The body and the settling of a call with `on_cancel = "finish"`. `T` is the task in which they continue.
 ///
 /// # Cancellation
 ///
 /// If it is dropped after its first poll, it continues in its own task, inside the scope and the span of the caller. After a
 /// panic, or without a runtime, it does not continue: the key stays taken until the lease expires.
-pub struct Finish<R: Send + 'static> {
+pub struct Finish<R, T: Detach<R> = Run<R>> {
     shared: Arc<Shared>,
-    run: Option<Run<R>>,
+    run: Option<T>,
     caller: Option<Caller>,
     polling: bool,
+    result: PhantomData<fn() -> R>,
 }
 
-type Run<R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>;
+/// A future that can continue in its own task.
+pub trait Detach<R>: Future<Output = Result<R, Error>> + Unpin + Sized {
+    /// Runs the rest of the future in its own task.
+    fn detach(rest: Rest<Self>);
+}
+
+/// Continues on any thread of the runtime.
+pub(crate) type Run<R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>;
+
+impl<R: Send + 'static> Detach<R> for Run<R> {
+    fn detach(rest: Rest<Self>) {
+        let runtime = rest.caller.runtime.clone();
+        drop(runtime.spawn(rest.run()));
+    }
+}
+
+/// What is left of a dropped call.
+pub struct Rest<T> {
+    run: T,
+    caller: Caller,
+    token: TrackerToken,
+}
+
+impl<T> fmt::Debug for Rest<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rest").finish_non_exhaustive()
+    }
+}
+
+impl<T: Future> Rest<T> {
+    /// Runs it inside the scope and the span of the caller.
+    pub(crate) async fn run(self) {
+        let Self { run, caller, token } = self;
+        let run = async move {
+            drop(run.await);
+            drop(token);
+        };
+        let run = run.instrument(caller.span);
+        match caller.scope {
+            Some(scope) => scope.scope(run).await,
+            None => run.await,
+        }
+    }
+}
 
 struct Caller {
     runtime: Handle,
@@ -39,16 +85,23 @@ impl<R: Send + 'static> Finish<R> {
         shared: Arc<Shared>,
         run: impl Future<Output = Result<R, Error>> + Send + 'static,
     ) -> Self {
+        Self::of(shared, Box::pin(run))
+    }
+}
+
+impl<R, T: Detach<R>> Finish<R, T> {
+    pub(crate) fn of(shared: Arc<Shared>, run: T) -> Self {
         Self {
             shared,
-            run: Some(Box::pin(run)),
+            run: Some(run),
             caller: None,
             polling: false,
+            result: PhantomData,
         }
     }
 }
 
-impl<R: Send + 'static> Future for Finish<R> {
+impl<R, T: Detach<R>> Future for Finish<R, T> {
     type Output = Result<R, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -64,7 +117,7 @@ impl<R: Send + 'static> Future for Finish<R> {
             return Poll::Pending;
         };
         this.polling = true;
-        let polled = run.as_mut().poll(cx);
+        let polled = Pin::new(run).poll(cx);
         this.polling = false;
         if polled.is_ready() {
             this.run = None;
@@ -73,26 +126,18 @@ impl<R: Send + 'static> Future for Finish<R> {
     }
 }
 
-impl<R: Send + 'static> Drop for Finish<R> {
+impl<R, T: Detach<R>> Drop for Finish<R, T> {
     fn drop(&mut self) {
-        let (Some(run), Some(caller), false) = (self.run.take(), self.caller.take(), self.polling)
-        else {
-            return;
-        };
-        let token = self.shared.tracker().track();
-        let run = async move {
-            drop(run.await);
-            drop(token);
-        };
-        let run = run.instrument(caller.span);
-        match caller.scope {
-            Some(scope) => drop(caller.runtime.spawn(async move { scope.scope(run).await })),
-            None => drop(caller.runtime.spawn(run)),
+        if let (Some(run), Some(caller), false) =
+            (self.run.take(), self.caller.take(), self.polling)
+        {
+            let token = self.shared.tracker().track();
+            T::detach(Rest { run, caller, token });
         }
     }
 }
 
-impl<R: Send + 'static> fmt::Debug for Finish<R> {
+impl<R, T: Detach<R>> fmt::Debug for Finish<R, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Finish").finish_non_exhaustive()
     }

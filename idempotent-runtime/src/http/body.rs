@@ -57,6 +57,24 @@ impl<B: Body> ReplayBody<B> {
         Self { content }
     }
 
+    /// The bytes of a body in memory, without its trailers; else the body.
+    #[cfg(feature = "actix")]
+    pub(super) fn into_bytes(self) -> Result<Bytes, Self> {
+        match self.content {
+            Content::Whole { bytes, .. } => Ok(bytes),
+            content => Err(Self { content }),
+        }
+    }
+
+    /// The body itself, if it is not in memory.
+    #[cfg(feature = "actix")]
+    pub(super) fn as_inner(&self) -> Option<&B> {
+        match &self.content {
+            Content::Inner { body } => Some(body),
+            Content::Whole { .. } | Content::Begun { .. } => None,
+        }
+    }
+
     fn begun(begun: Joined, then: Then<B>) -> Self {
         let begun = begun.finish();
         let content = Content::Begun { begun, then };

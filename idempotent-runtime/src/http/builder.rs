@@ -276,7 +276,7 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Names the requests for which axum has matched no route, such as all requests of a service without axum. A name that begins
+    /// Names the requests for which no router has matched a route, such as all requests of a service without axum or actix. A name that begins
     /// with `/` is a route. Another name, such as `orders.pay`, is an endpoint. Default: such a request is refused with 500, if it
     /// has a key. Its path cannot be the name, because the number of paths has no limit.
     ///

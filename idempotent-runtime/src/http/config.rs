@@ -24,7 +24,7 @@ use crate::http::profile::stamp::Stamp;
 use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
 use crate::http::route::{self, Named, NoRoute};
-use crate::http::scope::Scope;
+use crate::http::scope::{FindScope, Scope};
 use crate::key::endpoint::Endpoint;
 use crate::observe::Event;
 use crate::settings::routes::ConfiguredRoutes;
@@ -162,6 +162,7 @@ impl Config {
     /// The call of a request with this key. Its payload is missing.
     pub(super) fn call(
         &self,
+        caller: &dyn FindScope,
         head: &request::Parts,
         options: &RouteOptions,
         key: &str,
@@ -170,7 +171,7 @@ impl Config {
         let endpoint = self.endpoint(head, lang)?;
         self.check_first_sent(head, &endpoint, options, lang)?;
         let mut call = Call::new(endpoint, options.policy, Some(&self.idempotency));
-        let added = self.scope.add(head, &mut call);
+        let added = caller.add_scope(&self.scope, head, &mut call);
         added
             .map_err(|missing| Rejection::without_scope(missing, self.challenge.as_ref(), lang))?;
         if self.table.path_in_key {

@@ -3,6 +3,8 @@
 use std::time::SystemTime;
 
 use ::http::request;
+#[cfg(feature = "actix")]
+use actix_web::dev::Extensions;
 
 use crate::call::Call;
 use crate::protocol::body_context::IdempotencyContext;
@@ -29,6 +31,28 @@ pub(super) fn is_claimed_outside(head: &request::Parts, call: &Call) -> bool {
     let next = next.and_then(IdempotencyContext::claim);
     let claim = next.or_else(|| head.extensions.get::<ClaimedOutside>()?.0.claim());
     claim.is_some_and(|claim| call.has_key_of(&claim.shared, &claim.site))
+}
+
+/// Copies the calls of outer layers from the extensions of actix to the head of a request.
+#[cfg(feature = "actix")]
+pub(super) fn read_context(local: &Extensions, head: &mut request::Parts) {
+    if let Some(context) = local.get::<IdempotencyContext>() {
+        head.extensions.insert(context.clone());
+    }
+    if let Some(outside) = local.get::<ClaimedOutside>() {
+        head.extensions.insert(outside.clone());
+    }
+}
+
+/// Copies the call of a handler from the head of its request to the extensions of actix.
+#[cfg(feature = "actix")]
+pub(super) fn write_context(head: &request::Parts, local: &mut Extensions) {
+    if let Some(context) = head.extensions.get::<IdempotencyContext>() {
+        local.insert(context.clone());
+    }
+    if let Some(outside) = head.extensions.get::<ClaimedOutside>() {
+        local.insert(outside.clone());
+    }
 }
 
 /// How the layer answered a guarded request, as an extension of the response, for an outer layer.

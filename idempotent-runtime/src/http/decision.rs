@@ -71,7 +71,7 @@ impl Decision {
 
 impl Decision {
     /// The decision after the handler has returned the error of a call that it made.
-    fn after_error(error: &Error) -> Self {
+    pub(crate) fn after_error(error: &Error) -> Self {
         match error {
             // The body of that call was stopped in the middle: its work may be done or not.
             Error::LeaseLost(_) => Self::Hold,

@@ -54,16 +54,18 @@ where
             }
             StepProjection::Guarded { stamp, future } => {
                 let polled = future.as_mut().poll(cx);
-                polled.map_ok(|mut response| {
-                    let outcome = response.extensions().get::<IdempotencyOutcome>();
-                    let is_answered =
-                        outcome.is_some_and(|outcome| *outcome != IdempotencyOutcome::Refused);
-                    std::mem::take(stamp).add(is_answered, &mut response);
-                    response
-                })
+                polled.map_ok(|response| stamped(stamp, response))
             }
         }
     }
+}
+
+/// The response to a guarded request, with what the convention adds to it.
+pub(super) fn stamped<B>(stamp: &mut Stamp, mut response: Response<B>) -> Response<B> {
+    let outcome = response.extensions().get::<IdempotencyOutcome>();
+    let is_answered = outcome.is_some_and(|outcome| *outcome != IdempotencyOutcome::Refused);
+    std::mem::take(stamp).add(is_answered, &mut response);
+    response
 }
 
 impl<F, B: Body, E> fmt::Debug for ResponseFuture<F, B, E> {

@@ -71,9 +71,10 @@ impl Unread {
         }
         // Servers and decoders, for example hyper, report a malformed body with these kinds.
         let is_malformed = |kind| matches!(kind, ErrorKind::InvalidData | ErrorKind::InvalidInput);
-        let mut kinds =
-            causes().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
-        if kinds.any(is_malformed) {
+        let kinds = || causes().filter_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
+        if kinds().any(|kind| kind == ErrorKind::FileTooLarge) {
+            Self::TooLarge
+        } else if kinds().any(is_malformed) {
             Self::Malformed
         } else {
             Self::Broken

@@ -8,7 +8,8 @@ use tower_layer::Layer;
 use crate::http::config::Config;
 use crate::http::service::IdempotencyService;
 
-/// A layer of `tower` that answers a repeated request with its first response.
+/// A layer of `tower` that answers a repeated request with its first response. With the feature `actix` it is also a `Transform` of
+/// actix-web: see `integrations::actix`.
 ///
 /// [`builder`](Self::builder) makes it. Clones are cheap, and are the same layer.
 #[derive(Clone)]
@@ -19,7 +20,7 @@ impl IdempotencyLayer {
         Self(Arc::new(config))
     }
 
-    pub(super) fn config(&self) -> &Config {
+    pub(super) fn config(&self) -> &Arc<Config> {
         &self.0
     }
 

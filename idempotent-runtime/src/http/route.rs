@@ -61,22 +61,43 @@ impl fmt::Display for NoRoute {
 
 #[cfg(feature = "axum")]
 const UNKNOWN: &str = "the route of the request is not known: add the layer by `Router::route_layer` of axum, or give the layer a name";
-#[cfg(not(feature = "axum"))]
+#[cfg(all(feature = "actix", not(feature = "axum")))]
+const UNKNOWN: &str = "the route of the request is not known: no resource of actix has its path; wrap resources instead of the whole `App`, or give the layer a name";
+#[cfg(not(any(feature = "actix", feature = "axum")))]
 const UNKNOWN: &str = "the route of the request is not known: with axum enable the feature `axum` of this crate, else give the layer a name";
 
-/// The route that axum has matched, such as `/orders/{id}/pay`.
-#[cfg(feature = "axum")]
+/// The route that the router of axum or actix has matched, such as `/orders/{id}/pay`.
 pub(crate) fn matched_route(parts: &Parts) -> Option<&str> {
+    matched_by_axum(parts).or_else(|| matched_by_actix(parts))
+}
+
+#[cfg(feature = "axum")]
+fn matched_by_axum(parts: &Parts) -> Option<&str> {
     parts.extensions.get().map(MatchedPath::as_str)
 }
 
-/// Without axum no route is known.
 #[cfg(not(feature = "axum"))]
-pub(crate) fn matched_route(_: &Parts) -> Option<&str> {
+fn matched_by_axum(_: &Parts) -> Option<&str> {
     None
 }
 
-/// The endpoint of a request: its method and the route that axum matched, else the name of the layer.
+/// The pattern of the resource of actix that a request has matched, with the patterns of its scopes.
+#[cfg(feature = "actix")]
+#[derive(Debug, Clone)]
+pub(crate) struct MatchedPattern(pub(crate) Box<str>);
+
+#[cfg(feature = "actix")]
+fn matched_by_actix(parts: &Parts) -> Option<&str> {
+    let matched = parts.extensions.get();
+    matched.map(|MatchedPattern(pattern)| &**pattern)
+}
+
+#[cfg(not(feature = "actix"))]
+fn matched_by_actix(_: &Parts) -> Option<&str> {
+    None
+}
+
+/// The endpoint of a request: its method and the route that the router matched, else the name of the layer.
 pub(crate) fn route_of(parts: &Parts, named: Option<&Named>) -> Result<Endpoint, NoRoute> {
     if let Some(path) = matched_route(parts) {
         return endpoint_of(&parts.method, path).map_err(NoRoute::Invalid);

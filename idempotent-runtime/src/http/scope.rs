@@ -24,7 +24,44 @@ pub struct Scope {
 }
 
 /// Adds the caller to the key of the call. `None` if the request names no caller.
-type Add = dyn Fn(&request::Parts, &mut Call) -> Option<()> + Send + Sync;
+type Add = dyn Fn(Seen<'_>, &mut Call) -> Option<()> + Send + Sync;
+
+/// What a scope sees of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    pub(super) head: &'a request::Parts,
+    /// The extensions of actix, which are not in `head`: they may not be `Send`.
+    #[cfg(feature = "actix")]
+    pub(super) local: Option<&'a actix_web::dev::Extensions>,
+}
+
+impl<'a> Seen<'a> {
+    fn extension<T: Send + Sync + 'static>(self) -> Option<&'a T> {
+        #[cfg(feature = "actix")]
+        if let Some(found) = self.local.and_then(|local| local.get::<T>()) {
+            return Some(found);
+        }
+        self.head.extensions.get::<T>()
+    }
+}
+
+/// Finds the caller of one request.
+pub(super) trait FindScope {
+    /// Adds the scope of the request to the key of its call.
+    fn add_scope<'s>(
+        &self,
+        scope: &'s Scope,
+        head: &request::Parts,
+        call: &mut Call,
+    ) -> Result<(), &'s MissingScope> {
+        let seen = Seen {
+            head,
+            #[cfg(feature = "actix")]
+            local: None,
+        };
+        scope.add(seen, call)
+    }
+}
 
 /// What a request without a scope does not have.
 #[derive(Debug, Clone)]
@@ -58,8 +95,8 @@ impl Scope {
 
     /// The value of this header.
     pub(super) fn header(name: HeaderName) -> Self {
-        Self::new(MissingScope::Header(name.clone()), move |head, call| {
-            let values = head.headers.get_all(&name);
+        Self::new(MissingScope::Header(name.clone()), move |seen, call| {
+            let values = seen.head.headers.get_all(&name);
             let lines = || values.iter().map(|line| line.as_bytes().trim_ascii());
             let is_given = lines().next().is_some() && lines().all(|line| !line.is_empty());
             is_given.then(|| {
@@ -76,8 +113,8 @@ impl Scope {
         T: Any + Send + Sync,
         P: KeyPart,
     {
-        Self::new(MissingScope::Caller, move |head, call| {
-            let extension = head.extensions.get::<T>()?;
+        Self::new(MissingScope::Caller, move |seen, call| {
+            let extension = seen.extension::<T>()?;
             add("extension", &part(extension), call)
         })
     }
@@ -86,8 +123,8 @@ impl Scope {
     pub(super) fn by<P: KeyPart>(
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
     ) -> Self {
-        Self::new(MissingScope::Caller, move |head, call| {
-            add("request", &part(head)?, call)
+        Self::new(MissingScope::Caller, move |seen, call| {
+            add("request", &part(seen.head)?, call)
         })
     }
 
@@ -106,13 +143,13 @@ impl Scope {
     }
 
     /// Adds the scope of this request to the key of its call.
-    pub(super) fn add(&self, head: &request::Parts, call: &mut Call) -> Result<(), &MissingScope> {
-        (self.add)(head, call).ok_or(&self.missing)
+    pub(super) fn add(&self, seen: Seen<'_>, call: &mut Call) -> Result<(), &MissingScope> {
+        (self.add)(seen, call).ok_or(&self.missing)
     }
 
     fn new(
         missing: MissingScope,
-        add: impl Fn(&request::Parts, &mut Call) -> Option<()> + Send + Sync + 'static,
+        add: impl Fn(Seen<'_>, &mut Call) -> Option<()> + Send + Sync + 'static,
     ) -> Self {
         let add = Arc::new(add);
         Self {

@@ -47,9 +47,9 @@ use crate::error::lang::Lang;
 use crate::http::problem::Problem;
 use crate::result::once::Once;
 
-pub use self::key::IdempotencyKey;
-pub use self::rejection::HeaderRejection;
 pub use crate::http::key::fault::HeaderFault;
+pub use crate::integrations::key::IdempotencyKey;
+pub use crate::integrations::rejection::HeaderRejection;
 
 mod key;
 mod lang;

@@ -11,7 +11,7 @@ use crate::result::once::Once;
 ///
 /// `Result<T, E>` implements it for every `T` that is `Serialize` and `DeserializeOwned`, and so does `Result<Once<T>, E>` (see
 /// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, a `StatusCode`, a `HeaderMap`, or a tuple such as
-/// `(StatusCode, HeaderMap, Json<T>)`; with `tonic` it may be a `Response<T>`, which is stored without its metadata. You may implement the trait for your own return type that is not a `Result`. Do not set the
+/// `(StatusCode, HeaderMap, Json<T>)`; with `actix` a `web::Json<T>`; with `tonic` it may be a `Response<T>`, which is stored without its metadata. You may implement the trait for your own return type that is not a `Result`. Do not set the
 /// parameter: it only separates the implementations of this crate.
 ///
 /// ```
@@ -141,6 +141,24 @@ impl<T: Value<Via>, Via> Value<InOnce<Via>> for Once<T> {
 
 #[cfg(feature = "axum")]
 impl<T: Storable> Value<InJson> for axum::Json<T> {
+    type Kept = T;
+
+    fn kept(&self) -> impl Serialize {
+        &self.0
+    }
+
+    fn replayed(kept: T) -> Self {
+        Self(kept)
+    }
+}
+
+/// A [`Value`] in a `Json` of actix.
+#[cfg(feature = "actix")]
+#[derive(Debug)]
+pub struct InWebJson;
+
+#[cfg(feature = "actix")]
+impl<T: Storable> Value<InWebJson> for actix_web::web::Json<T> {
     type Kept = T;
 
     fn kept(&self) -> impl Serialize {

@@ -98,13 +98,21 @@ pub(crate) struct Service {
 impl Service {
     pub(crate) async fn start(app: Router) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, stop) = (listener.local_addr().unwrap(), Arc::new(Notify::new()));
-        let stopped = Arc::clone(&stop);
-        let served = tokio::spawn(async move {
+        let address = listener.local_addr().unwrap();
+        Self::around(address, async move |stopped| {
             let serve = axum::serve(listener, app);
             let serve = serve.with_graceful_shutdown(async move { stopped.notified().await });
             serve.await.unwrap();
-        });
+        })
+    }
+
+    /// A server at this address. After the notification `serve` accepts no more connections, and ends with the open ones.
+    pub(crate) fn around<F>(address: SocketAddr, serve: impl FnOnce(Arc<Notify>) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = Arc::new(Notify::new());
+        let served = tokio::spawn(serve(Arc::clone(&stop)));
         Self {
             address,
             stop,

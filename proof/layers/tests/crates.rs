@@ -225,7 +225,12 @@ const ERRORS: [&str; 12] = [
 ];
 
 /// The files of integrations from the bottom up: each uses only files before it.
-const INTEGRATIONS: [&str; 10] = [
+const INTEGRATIONS: [&str; 15] = [
+    "integrations/rejection",
+    "integrations/key",
+    "integrations/request_id",
+    "integrations/actix/extract",
+    "integrations/actix",
     "integrations/axum/lang",
     "integrations/axum/rejection",
     "integrations/axum/key",
@@ -440,7 +445,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 42] = [
+const HTTP: [&str; 48] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -482,9 +487,15 @@ const HTTP: [&str; 42] = [
     "http/rejection",
     "http/first_sent",
     "http/config",
+    "http/guard",
     "http/future",
     "http/service",
     "http/layer",
+    "http/actix/body",
+    "http/actix/convert",
+    "http/actix/local",
+    "http/actix/service",
+    "http/actix",
     "http/cors",
     "http/describe",
     "http/builder",

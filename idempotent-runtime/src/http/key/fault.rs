@@ -13,8 +13,11 @@ use crate::http::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(
-    not(feature = "axum"),
-    expect(unreachable_pub, reason = "the integration with axum exports it")
+    not(any(feature = "actix", feature = "axum")),
+    expect(
+        unreachable_pub,
+        reason = "the integrations with actix and axum export it"
+    )
 )]
 pub enum HeaderFault {
     /// The header is missing.
@@ -31,8 +34,8 @@ pub(crate) enum Id {
     /// A key of the client, in this syntax.
     IdempotencyKey(KeySyntax),
     #[cfg_attr(
-        not(feature = "axum"),
-        expect(dead_code, reason = "an extractor of axum reads it")
+        not(any(feature = "actix", feature = "axum")),
+        expect(dead_code, reason = "an extractor reads it")
     )]
     RequestId,
 }

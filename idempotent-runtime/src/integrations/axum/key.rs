@@ -1,27 +1,11 @@
-//! The request header `Idempotency-Key`.
+//! The request header `Idempotency-Key`, as an extractor of axum.
 
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
-use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
-use serde::{Serialize, Serializer};
 
-use super::rejection::HeaderRejection;
-use crate::call::key_parts::FromClient;
-use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
-use crate::http::key::read_key;
-use crate::http::key::text::{KeySyntax, Mistake};
+use crate::integrations::key::IdempotencyKey;
+use crate::integrations::rejection::HeaderRejection;
 
-/// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
-///
-/// The extractor reads the syntax [`KeySyntax::Lenient`](crate::http::KeySyntax::Lenient): `Idempotency-Key: "abc"`, as in the
-/// draft of the IETF, and the common `Idempotency-Key: abc` are the same key. A value without quotes must not contain a space,
-/// a quote or a comma, because proxies join the values of a repeated header with commas.
-///
-/// The value is a key part. Clients choose it, so add the user to the key: `key = "user.id, idempotency_key"`.
-///
-/// An `Option<IdempotencyKey>` is `None` if the header is missing. As a key part it needs the option `when =
-/// idempotency_key.is_some()`. Requests without the header then run unguarded. Without this option all of them would be equal.
-///
 /// ```
 /// # use idempotent_runtime as idempotence;
 /// use axum::Router;
@@ -34,31 +18,11 @@ use crate::http::key::text::{KeySyntax, Mistake};
 ///
 /// let app: Router = Router::new().route("/payments", post(pay));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct IdempotencyKey(pub String);
-
-const SYNTAX: KeySyntax = KeySyntax::Lenient;
-
-impl AsRef<str> for IdempotencyKey {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl Serialize for IdempotencyKey {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl FromClient for IdempotencyKey {}
-
 impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = HeaderRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
-        let headers = &parts.headers;
-        from_headers(headers)?.ok_or_else(|| rejection(HeaderFault::Missing, None, headers))
+        Self::required(&parts.headers)
     }
 }
 
@@ -69,24 +33,8 @@ impl<S: Sync> OptionalFromRequestParts<S> for IdempotencyKey {
         parts: &mut Parts,
         _state: &S,
     ) -> Result<Option<Self>, HeaderRejection> {
-        from_headers(&parts.headers)
+        Self::optional(&parts.headers)
     }
-}
-
-fn from_headers(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, HeaderRejection> {
-    let key = read_key(headers, "idempotency-key", SYNTAX);
-    let key = key.map_err(|fault| rejection(fault.fault(), fault.mistake(), headers))?;
-    Ok(key.map(|key| IdempotencyKey(key.into_owned())))
-}
-
-fn rejection(fault: HeaderFault, mistake: Option<Mistake>, headers: &HeaderMap) -> HeaderRejection {
-    let fault = IdFault {
-        id: Id::IdempotencyKey(SYNTAX),
-        carrier: Carrier::Header("Idempotency-Key"),
-        fault,
-        mistake,
-    };
-    HeaderRejection::new(fault, headers)
 }
 
 #[cfg(test)]
@@ -94,7 +42,8 @@ mod tests {
     use ::axum::http::{HeaderValue, Request};
 
     use super::*;
-    use crate::http::key::text::read;
+    use crate::http::key::fault::HeaderFault;
+    use crate::http::key::text::{KeySyntax, Mistake, read};
     use crate::key::fingerprint::Fingerprint;
 
     fn parts(values: &[&[u8]]) -> Parts {
@@ -134,7 +83,7 @@ mod tests {
         for (value, mistake) in values {
             let shown = value.escape_ascii();
             assert_eq!(key(&[value]).await, Err(HeaderFault::Malformed), "{shown}");
-            assert_eq!(read(value, SYNTAX), Err(mistake), "{shown}");
+            assert_eq!(read(value, KeySyntax::Lenient), Err(mistake), "{shown}");
         }
     }
 
@@ -146,7 +95,10 @@ mod tests {
         assert_eq!(key(&[quoted.as_bytes()]).await.as_ref(), Ok(&long));
         let longer = long + "a";
         assert_eq!(key(&[longer.as_bytes()]).await, Err(HeaderFault::Malformed));
-        assert_eq!(read(longer.as_bytes(), SYNTAX), Err(Mistake::TooLong));
+        assert_eq!(
+            read(longer.as_bytes(), KeySyntax::Lenient),
+            Err(Mistake::TooLong)
+        );
     }
 
     #[tokio::test]

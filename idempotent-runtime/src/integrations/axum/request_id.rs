@@ -1,16 +1,10 @@
-//! A [`RequestId`] in a header.
+//! A [`RequestId`] in a header, as an extractor of axum.
 
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
-use ::axum::http::HeaderMap;
 use ::axum::http::request::Parts;
 
-use super::rejection::HeaderRejection;
-use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
-use crate::http::key::single_value;
-use crate::http::key::text::Mistake;
+use crate::integrations::rejection::HeaderRejection;
 use crate::key::request_id::RequestId;
-
-const HEADER: &str = "X-Request-Id";
 
 /// Reads the header `X-Request-Id`. An `Option<RequestId>` is `None` if the header is missing. For a header with another name
 /// use [`from_headers`](Self::from_headers).
@@ -34,9 +28,7 @@ impl<S: Sync> FromRequestParts<S> for RequestId {
     type Rejection = HeaderRejection;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, HeaderRejection> {
-        let headers = &parts.headers;
-        Self::from_headers(headers, HEADER)?
-            .ok_or_else(|| rejection(HEADER, HeaderFault::Missing, None, headers))
+        Self::required(&parts.headers)
     }
 }
 
@@ -47,66 +39,16 @@ impl<S: Sync> OptionalFromRequestParts<S> for RequestId {
         parts: &mut Parts,
         _state: &S,
     ) -> Result<Option<Self>, HeaderRejection> {
-        Self::from_headers(&parts.headers, HEADER)
+        Self::optional(&parts.headers)
     }
-}
-
-impl RequestId {
-    /// Reads the header with this name, such as `X-Request-Id`. Returns `None` if it is missing.
-    ///
-    /// ```
-    /// # use idempotent_runtime as idempotence;
-    /// use axum::http::HeaderMap;
-    /// use idempotence::RequestId;
-    ///
-    /// let mut headers = HeaderMap::new();
-    /// headers.insert("paypal-request-id", "0197c9f6".parse().unwrap());
-    /// let id = RequestId::from_headers(&headers, "PayPal-Request-Id").unwrap();
-    /// assert_eq!(id, Some(RequestId::new("0197c9f6").unwrap()));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the value is not 1 to 255 printable ASCII characters, or the header was sent more than once.
-    pub fn from_headers(
-        headers: &HeaderMap,
-        name: &'static str,
-    ) -> Result<Option<Self>, HeaderRejection> {
-        let value = single_value(headers, name)
-            .map_err(|_| rejection(name, HeaderFault::Repeated, None, headers))?;
-        let Some(value) = value else {
-            return Ok(None);
-        };
-        let request_id = value.to_str().ok().and_then(|text| text.parse().ok());
-        request_id.map(Some).ok_or_else(|| {
-            let mistake = Mistake::in_characters(value.as_bytes());
-            let mistake = mistake.unwrap_or(Mistake::SpaceAtAnEnd);
-            rejection(name, HeaderFault::Malformed, Some(mistake), headers)
-        })
-    }
-}
-
-fn rejection(
-    header: &'static str,
-    fault: HeaderFault,
-    mistake: Option<Mistake>,
-    headers: &HeaderMap,
-) -> HeaderRejection {
-    let id = Id::RequestId;
-    let fault = IdFault {
-        id,
-        carrier: Carrier::Header(header),
-        fault,
-        mistake,
-    };
-    HeaderRejection::new(fault, headers)
 }
 
 #[cfg(test)]
 mod tests {
-    use ::axum::http::{HeaderValue, Request};
+    use ::axum::http::{HeaderMap, HeaderValue, Request};
 
     use super::*;
+    use crate::http::key::fault::HeaderFault;
 
     fn parts(values: &[&[u8]]) -> Parts {
         let mut parts = Request::new(()).into_parts().0;
@@ -158,7 +100,7 @@ mod tests {
         let text = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert("x-request-id", HeaderValue::from_static(value));
-            let read = RequestId::from_headers(&headers, HEADER);
+            let read = RequestId::from_headers(&headers, "X-Request-Id");
             read.unwrap_err().to_string()
         };
         let begin = "X-Request-Id cannot be read: it";

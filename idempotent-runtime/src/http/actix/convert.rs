@@ -1,0 +1,67 @@
+//! Heads of actix, which are of `http` 0.2, as heads of `http` 1, and back. Both versions allow the same names and values.
+
+use ::http::header::{HeaderMap, HeaderName, HeaderValue};
+use ::http::{Method, Request, Response, StatusCode, Uri, Version, request, response};
+use actix_web::http as old;
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+
+use crate::http::context::read_context;
+use crate::http::decision::Decision;
+use crate::http::route::MatchedPattern;
+
+/// The head of a request, with its route and the calls of outer layers. `None` if `http` 1 cannot express its method or URI.
+pub(super) fn head_of(request: &HttpRequest) -> Option<request::Parts> {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
+    head.uri = Uri::try_from(request.uri().to_string()).ok()?;
+    head.version = match request.version() {
+        old::Version::HTTP_09 => Version::HTTP_09,
+        old::Version::HTTP_10 => Version::HTTP_10,
+        old::Version::HTTP_2 => Version::HTTP_2,
+        old::Version::HTTP_3 => Version::HTTP_3,
+        _ => Version::HTTP_11,
+    };
+    head.headers = new_headers(request.headers())?;
+    if let Some(pattern) = request.match_pattern() {
+        head.extensions.insert(MatchedPattern(pattern.into()));
+    }
+    read_context(&request.extensions(), &mut head);
+    Some(head)
+}
+
+/// The head of a response, with the decision of its handler. `None` if `http` 1 cannot express its status.
+pub(super) fn response_head_of<B>(response: &HttpResponse<B>) -> Option<response::Parts> {
+    let (mut head, ()) = Response::new(()).into_parts();
+    head.status = StatusCode::from_u16(response.status().as_u16()).ok()?;
+    head.headers = new_headers(response.headers())?;
+    if let Some(decision) = response.extensions().get::<Decision>() {
+        head.extensions.insert(*decision);
+    }
+    Some(head)
+}
+
+/// The headers of a response in the types of actix.
+pub(crate) fn old_headers(headers: &HeaderMap) -> old::header::HeaderMap {
+    let mut converted = old::header::HeaderMap::with_capacity(headers.keys_len());
+    for (name, value) in headers {
+        let name = old::header::HeaderName::from_bytes(name.as_str().as_bytes());
+        let new = old::header::HeaderValue::from_bytes(value.as_bytes());
+        if let (Ok(name), Ok(mut new)) = (name, new) {
+            new.set_sensitive(value.is_sensitive());
+            converted.append(name, new);
+        }
+    }
+    converted
+}
+
+/// The headers in the types of `http` 1. The values of one name stay in their order. actix keeps no order of different names.
+pub(crate) fn new_headers(headers: &old::header::HeaderMap) -> Option<HeaderMap> {
+    let mut converted = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        let name = HeaderName::from_bytes(name.as_str().as_bytes()).ok()?;
+        let mut new = HeaderValue::from_bytes(value.as_bytes()).ok()?;
+        new.set_sensitive(value.is_sensitive());
+        converted.append(name, new);
+    }
+    Some(converted)
+}

@@ -1,0 +1,302 @@
+//! Guards one request: reads it, claims its key, and runs its handler or answers in its place. It knows neither `tower` nor
+//! another framework.
+
+use std::error::Error as StdError;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+
+use ::http::{Request, Response, header, request};
+use bytes::Bytes;
+use http_body::Body;
+
+use crate::call::Call;
+use crate::error::Error;
+use crate::error::lang::Lang;
+use crate::http::answer::{Answer, Rules, WholeResponse};
+use crate::http::body::ReplayBody;
+use crate::http::config::Config;
+use crate::http::content_type::is_json;
+use crate::http::context::{add_context, is_claimed_outside};
+use crate::http::decision::Decision;
+use crate::http::incoming::{self, Unread};
+use crate::http::lang;
+use crate::http::options::RouteOptions;
+use crate::http::payload::{self, Payload};
+use crate::http::rejection::Rejection;
+use crate::http::scope::FindScope;
+use crate::protocol::ending::SettleOutcome;
+use crate::protocol::held::Held;
+use crate::protocol::refusal::Refusal;
+use crate::protocol::shared::Shared;
+
+/// What a framework has inside of the guard: runs the handler of one request, whose body is a `Q`. The body of its response is a
+/// `B`.
+pub(super) trait Handler<Q: Body, B: Body>: FindScope {
+    /// Not a response, for example of a service of `tower`.
+    type Error;
+    type Pass: Future<Output = Result<Response<B>, Self::Error>>;
+    type Finish: Future<Output = Result<Result<Answer<B>, Self::Error>, Error>>;
+
+    /// Runs the handler of a request that is not guarded.
+    fn pass(self, request: Request<ReplayBody<Q>>) -> Self::Pass;
+
+    /// Runs the handler and ends its call by [`Ending::after`]. If the future is dropped, both continue in their own task.
+    fn finish(self, ending: Ending, request: Request<ReplayBody<Q>>) -> Self::Finish;
+}
+
+/// How the call of a handler ends.
+pub(super) struct Ending {
+    held: Held,
+    rules: Rules,
+    options: Arc<RouteOptions>,
+}
+
+impl Ending {
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(self.held.shared())
+    }
+
+    /// Runs the handler by `call`, then stores its response, frees its key, or holds it.
+    pub(super) fn after<H, Q, F, B, E>(
+        self,
+        mut handler: H,
+        request: Q,
+        call: impl FnOnce(&mut H, Q) -> F,
+    ) -> impl Future<Output = Result<Result<Answer<B>, E>, Error>>
+    where
+        F: Future<Output = Result<Response<B>, E>>,
+        B: Body<Data = Bytes>,
+    {
+        let Self {
+            mut held,
+            rules,
+            options,
+        } = self;
+        let results = held.shared().result_options();
+        let is_claimed = held.is_claimed();
+        held.mark_after_panic();
+        async move {
+            let mut held = held;
+            let mut outcome = {
+                let mut body = pin!(async {
+                    let response = call(&mut handler, request).await?;
+                    Ok(Answer::of(response, &options, rules, results).await)
+                });
+                poll_fn(|context| held.poll_body(context, body.as_mut())).await?
+            };
+            if let Ok(answer) = &mut outcome
+                && !is_claimed
+            {
+                answer.set_unguarded();
+            }
+            match &mut outcome {
+                Ok(answer) if answer.decision() == Decision::Hold => {
+                    if !held.hold() {
+                        answer.settled(SettleOutcome::Closed);
+                    }
+                }
+                Ok(answer) => {
+                    let settled = held.settle(answer.take_outcome()).await;
+                    answer.settled(settled);
+                }
+                // The handler may have been stopped in the middle, for example by a timeout inside of this layer.
+                Err(_) => {
+                    held.hold();
+                }
+            }
+            Ok(outcome)
+        }
+    }
+}
+
+/// Reads the body, claims the key, and runs the handler or answers in its place.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "the future of an `async fn` stores its arguments twice"
+)]
+pub(super) fn guard<H, Q, B>(
+    config: Arc<Config>,
+    handler: H,
+    mut head: request::Parts,
+    body: Q,
+) -> impl Future<Output = Result<Response<ReplayBody<B>>, H::Error>>
+where
+    H: Handler<Q, B>,
+    Q: Body<Data = Bytes>,
+    Q::Error: Into<Box<dyn StdError + Send + Sync>>,
+    B: Body<Data = Bytes>,
+{
+    async move {
+        let plan = Plan::new(&config, &head);
+        // The block ends before the claim is awaited, because a future has room for each variable that exists at an `await`.
+        let (claim, body) = {
+            let mut call = None;
+            if !plan.may_have_key_in_body(&head) {
+                match plan.keyed_call(&handler, &head, &[]) {
+                    Ok(None) => {
+                        return Box::pin(pass(handler, head, ReplayBody::inner(body))).await;
+                    }
+                    Ok(keyed) => call = keyed,
+                    Err(rejection) => return Ok(plan.refuse(rejection)),
+                }
+            }
+            let read = incoming::read_body(body, plan.options.request_limit);
+            let (bytes, trailers) = match read.await {
+                Ok(read) => read,
+                Err(unread) => return Ok(plan.refuse(plan.unread(unread))),
+            };
+            if let Err(rejection) = plan.complete_call(&mut call, &handler, &head, &bytes) {
+                return Ok(plan.refuse(rejection));
+            }
+            let body = ReplayBody::whole(bytes, trailers);
+            match call {
+                Some(call) => (call.claim(), body),
+                None => return Box::pin(pass(handler, head, body)).await,
+            }
+        };
+        let running = match claim.await {
+            Ok(running) => running,
+            Err(refusal) => return Ok(plan.answer_duplicate(refusal)),
+        };
+        add_context(&mut head, &running);
+        let ending = Ending {
+            held: running,
+            rules: plan.rules(),
+            options: Arc::clone(plan.options),
+        };
+        match handler
+            .finish(ending, Request::from_parts(head, body))
+            .await
+        {
+            Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
+            Err(error) => Ok(plan.refuse(Rejection::of(error, None, plan.lang))),
+        }
+    }
+}
+
+/// Runs the handler of a request that is not guarded.
+async fn pass<H, Q, B>(
+    handler: H,
+    head: request::Parts,
+    body: ReplayBody<Q>,
+) -> Result<Response<ReplayBody<B>>, H::Error>
+where
+    H: Handler<Q, B>,
+    Q: Body,
+    B: Body,
+{
+    let response = handler.pass(Request::from_parts(head, body)).await?;
+    Ok(response.map(ReplayBody::inner))
+}
+
+/// How a request is guarded.
+struct Plan<'a> {
+    config: &'a Config,
+    options: &'a Arc<RouteOptions>,
+    lang: Lang,
+    /// Refusals are for a client of gRPC.
+    is_grpc: bool,
+    /// The request calls a unary method of gRPC.
+    is_unary: bool,
+}
+
+impl<'a> Plan<'a> {
+    fn new(config: &'a Config, head: &request::Parts) -> Self {
+        Self {
+            config,
+            options: config.options_for(head),
+            lang: lang::from_headers(&head.headers),
+            is_grpc: config.is_grpc(head),
+            is_unary: config.unary_method(head).is_some(),
+        }
+    }
+
+    fn rules(&self) -> Rules {
+        if self.is_unary {
+            Rules::Grpc
+        } else {
+            Rules::Http(self.config.table)
+        }
+    }
+
+    fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
+        self.config.refuse(rejection, self.is_grpc)
+    }
+
+    /// Whether the body may have the key. Only JSON can have it: another body is not read into memory to look for a key.
+    fn may_have_key_in_body(&self, head: &request::Parts) -> bool {
+        self.config.key.is_in_body() && is_json(head.headers.get(header::CONTENT_TYPE))
+    }
+
+    /// The call with its key, without its payload. `None` if the request has no key, or an outer layer has claimed the key.
+    fn keyed_call(
+        &self,
+        caller: &dyn FindScope,
+        head: &request::Parts,
+        body: &[u8],
+    ) -> Result<Option<Call>, Rejection> {
+        let Some(key) = self.config.key(head, body, self.options, self.lang)? else {
+            return Ok(None);
+        };
+        let call = self
+            .config
+            .call(caller, head, self.options, &key, self.lang)?;
+        if is_claimed_outside(head, &call) {
+            return Ok(None);
+        }
+        Ok(Some(call))
+    }
+
+    /// Adds the payload to the call. Without a call it looks for a key in the body first; `call` is still `None` if the body has
+    /// no key, or an outer layer has claimed the key.
+    fn complete_call(
+        &self,
+        call: &mut Option<Call>,
+        caller: &dyn FindScope,
+        head: &request::Parts,
+        body: &Bytes,
+    ) -> Result<(), Rejection> {
+        if call.is_none() {
+            *call = self.keyed_call(caller, head, body)?;
+        }
+        let Some(call) = call else {
+            return Ok(());
+        };
+        let content_type = head.headers.get(header::CONTENT_TYPE);
+        let payload = self.options.payload.as_ref();
+        let payload = payload.unwrap_or(&Payload::RAW);
+        let digest = payload.digest(content_type, body);
+        let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
+        let uri = incoming::original_uri(head);
+        call.payload(head.method.as_str());
+        call.payload(uri.path());
+        call.payload(&uri.query());
+        call.payload(&payload::essence(content_type));
+        call.payload_array(&digest);
+        Ok(())
+    }
+
+    /// The stored response of an equal request, or why there is none.
+    fn answer_duplicate<B: Body>(&self, refusal: Refusal) -> Response<ReplayBody<B>> {
+        let location = OnceLock::new();
+        let reader = WholeResponse {
+            location: &location,
+        };
+        match refusal.read::<Answer<B>, _>(reader) {
+            Ok(answer) => answer.into_response(self.config.marker.as_ref()),
+            Err(error) => {
+                let rejection = Rejection::of(error, location.into_inner(), self.lang);
+                self.refuse(rejection)
+            }
+        }
+    }
+
+    fn unread(&self, unread: Unread) -> Rejection {
+        match unread {
+            Unread::TooLarge => Rejection::too_large(self.options.request_limit, self.lang),
+            Unread::Broken => Rejection::broken(self.lang),
+            Unread::Malformed => Rejection::undecodable(self.lang),
+        }
+    }
+}

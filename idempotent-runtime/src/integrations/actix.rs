@@ -1,0 +1,147 @@
+//! The layer as a middleware of actix-web, refused calls as its responses, and extractors for `Idempotency-Key`, `X-Request-Id` and
+//! the language.
+//!
+//! [`IdempotencyLayer`](crate::http::IdempotencyLayer) is a `Transform`: the same builder, options and records as for a server of
+//! `tower`.
+//!
+//! ```
+//! # use idempotent_runtime as idempotence;
+//! use actix_web::{App, HttpServer, web};
+//! use http::header::AUTHORIZATION;
+//! use idempotence::http::IdempotencyLayer;
+//! use idempotence::{Idempotency, MemoryStore};
+//!
+//! async fn place(order: String) -> String {
+//!     format!("placed {order}")
+//! }
+//!
+//! let idempotency = Idempotency::new(MemoryStore::new());
+//! // Outside of the closure: all workers share one layer.
+//! let guard = IdempotencyLayer::builder(&idempotency)
+//!     .scope_by_header(AUTHORIZATION)
+//!     .require_key()
+//!     .build();
+//! let server = HttpServer::new(move || {
+//!     App::new().service(web::resource("/orders").wrap(guard.clone()).post(place))
+//! });
+//! # drop(server);
+//! ```
+//!
+//! # What differs from a server of `tower`
+//!
+//! * The route is the pattern of the resource, with its scopes: `/shop/orders/{id}`. `App::wrap` also sees requests that no resource
+//!   matches. With a key they get 500 `invalid_key`, because they have no route. So wrap resources or scopes.
+//! * `scope_by_extension` reads the extensions of the request in actix (`request.extensions_mut().insert(user)`). The type must be
+//!   `Send` and `Sync`. `scope_by` gets a head of the crate `http` 1, which has the method, the URI and the headers, and none of
+//!   these extensions.
+//! * A handler finds its [`IdempotencyContext`](crate::IdempotencyContext) by `web::ReqData`. It decides about its response by
+//!   `response.extensions_mut().insert(Decision::Hold)`.
+//! * A panic of a handler closes the connection, because actix answers no panic.
+//! * If the lease is lost, the handler is stopped, and its request with it. So this refusal is an error of actix with the usual
+//!   response, and not a response.
+//!
+//! # Cancellation
+//!
+//! If actix drops a guarded request, for example because the client has reset its connection, the handler and its end continue by
+//! `actix_web::rt::spawn` on the same worker. They end with their worker: call [`drain`](crate::Idempotency::drain) **before** the
+//! server stops, or their keys stay taken until the leases end. The page `http` of the guide shows it. Outside of a runtime of
+//! actix or a `LocalSet` such a drop panics.
+
+use std::sync::Arc;
+
+use ::http::Response;
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, Responder, ResponseError};
+use bytes::Bytes;
+
+use crate::error::Error;
+use crate::error::lang::Lang;
+use crate::http::Decision;
+use crate::http::problem::Problem;
+use crate::result::once::Once;
+
+pub use self::extract::OptionalIdempotencyKey;
+pub use crate::http::actix::{ActixFuture, ActixService, GuardedBody};
+pub use crate::http::key::fault::HeaderFault;
+pub use crate::integrations::key::IdempotencyKey;
+pub use crate::integrations::rejection::HeaderRejection;
+
+mod extract;
+
+/// The response to a refused call in this language. The extractor [`Lang`] reads the language that the request asks for.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use actix_web::HttpResponse;
+/// use idempotence::{Error, Lang};
+///
+/// # async fn charge() -> Result<String, Error> { Ok(String::new()) }
+/// async fn pay(lang: Lang) -> HttpResponse {
+///     match charge().await {
+///         Ok(receipt) => HttpResponse::Ok().body(receipt),
+///         Err(error) => idempotence::integrations::actix::refusal(error, lang),
+///     }
+/// }
+/// # actix_web::web::post().to(pay);
+/// ```
+pub fn refusal(error: Error, lang: Lang) -> HttpResponse {
+    let mut response = refused(&error, lang);
+    response.extensions_mut().insert(Arc::new(error));
+    response
+}
+
+/// [`refusal`] in English. The bodies and statuses are the same as with axum.
+impl ResponseError for Error {
+    fn status_code(&self) -> StatusCode {
+        refused(self, Lang::En).status()
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        refused(self, Lang::En)
+    }
+}
+
+/// The rejection as a response, in the language of the request.
+impl ResponseError for HeaderRejection {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::BAD_REQUEST
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        response_of(self.response())
+    }
+}
+
+/// The response of the value. A replayed response also has the header `idempotency-replayed: true`.
+impl<T: Responder> Responder for Once<T> {
+    type Body = T::Body;
+
+    fn respond_to(self, request: &HttpRequest) -> HttpResponse<T::Body> {
+        let replayed = self.is_replayed();
+        let mut response = self.into_inner().respond_to(request);
+        if replayed {
+            let name = actix_web::http::header::HeaderName::from_static("idempotency-replayed");
+            let value = actix_web::http::header::HeaderValue::from_static("true");
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+/// The response to a refused call. It tells a layer around the handler what to do with the key.
+fn refused(error: &Error, lang: Lang) -> HttpResponse {
+    let mut response = response_of(Problem::of(error, lang).response());
+    let decision = Decision::after_error(error);
+    response.extensions_mut().insert(decision);
+    response
+}
+
+/// A response in the types of actix.
+fn response_of(response: Response<Bytes>) -> HttpResponse {
+    let (head, body) = response.into_parts();
+    let status = StatusCode::from_u16(head.status.as_u16());
+    let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponseBuilder::new(status).body(body);
+    *response.headers_mut() = crate::http::actix::old_headers(&head.headers);
+    response
+}

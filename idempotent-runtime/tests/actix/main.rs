@@ -1,0 +1,15 @@
+//! The layer in actix-web and in axum: one table of cases, through listeners and a client of HTTP.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod bodies;
+#[path = "../http/client.rs"]
+#[allow(dead_code, reason = "the tests of axum use the rest")]
+mod client;
+mod ends;
+mod extensions;
+mod extract;
+mod profiles;
+mod refusals;
+mod replays;
+mod routes;
+mod shop;
