@@ -220,10 +220,8 @@ impl<T: Transport> Task<T> {
                 dropped.set(lane.dropped.notified());
                 let slots = self.slots.iter();
                 let left = slots.filter(|slot| slot.is_closed()).count();
-                if left == self.slots.len() && !broken!(Broken::KeepsAbandoned) {
-                    return Poll::Ready(Vec::new());
-                }
-                if left > 0 && broken!(Broken::DropsBatchWithCaller) {
+                let is_abandoned = left == self.slots.len() && !broken!(Broken::KeepsAbandoned);
+                if is_abandoned || left > 0 && broken!(Broken::DropsBatchWithCaller) {
                     return Poll::Ready(Vec::new());
                 }
                 // A caller that was still in the queue may have waited for this batch.
