@@ -10,7 +10,7 @@ use crate::error::lang::Lang;
 use crate::http::key::fault::{HeaderFault, IdFault};
 use crate::http::lang;
 
-/// Why a request has no [`IdempotencyKey`](super::IdempotencyKey), or no [`RequestId`](crate::RequestId).
+/// Why a request has no [`IdempotencyKey`](super::key::IdempotencyKey), or no [`RequestId`](crate::RequestId).
 ///
 /// The response has the status 400 and a body `application/problem+json`, as for a refused call, in the language of the
 /// request's `Accept-Language`.
