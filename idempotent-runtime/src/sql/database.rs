@@ -4,6 +4,7 @@ use self::batch::Batch;
 use self::connect::Connect;
 use self::counting::Counting;
 use self::doctor::Examine;
+use self::fencing::Fencing;
 use self::lock::Locks;
 use self::records::Records;
 use self::rows::Dedup;
@@ -15,6 +16,7 @@ pub(super) mod batch;
 pub(super) mod connect;
 pub(super) mod counting;
 pub(super) mod doctor;
+pub(super) mod fencing;
 pub(super) mod lock;
 pub(super) mod records;
 pub(super) mod rows;
@@ -28,7 +30,7 @@ pub trait Database: sqlx::Database + Sealed {}
 
 /// Everything that the parts of this module need of a database.
 pub trait Sealed:
-    Run + Records + Counting + Batch + Dedup + Locks + Connect + Examine + Schema + Syntax
+    Run + Records + Counting + Fencing + Batch + Dedup + Locks + Connect + Examine + Schema + Syntax
 {
 }
 

@@ -4,6 +4,7 @@ mod batch;
 mod connect;
 mod counting;
 mod doctor;
+mod fencing;
 mod lock;
 mod records;
 mod rows;

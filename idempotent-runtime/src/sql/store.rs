@@ -3,6 +3,7 @@
 mod attempts;
 mod connect;
 mod doctor;
+mod fencing;
 mod purge;
 
 use std::fmt;
@@ -25,7 +26,9 @@ use super::migrate;
 use crate::batch::Way;
 use crate::store::longest::Longest;
 use crate::store::queue::Queues;
-use crate::store::{Claim, Count, Durability, Entry, Finding, Store, StoreError, Swap};
+use crate::store::{
+    Claim, Count, Durability, Entry, FencedClaim, Finding, Store, StoreError, Swap,
+};
 
 /// Stores records in PostgreSQL (11 or newer), in the table `idempotence`.
 ///
@@ -54,7 +57,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// serialization failure, a deadlock, a busy file), and after a broken connection.
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
-/// statement reads that record. On PostgreSQL and SQLite, changes that wait for the database go together in one transaction: see
+/// statement reads that record. With a fence a claim is one on PostgreSQL, else up to four. On PostgreSQL and SQLite, changes that wait for the database go together in one transaction: see
 /// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL, however many
 /// calls count at the same time: for each key the calls of a process take turns, and reuse one connection while the pool has
 /// other free connections. The first statement of each kind on a connection costs one more round trip, which prepares it.
@@ -202,7 +205,6 @@ impl<DB: Database> SqlStore<DB> {
     }
 }
 
-/// How changes are sent.
 impl<DB: Database> SqlStore<DB> {
     /// Makes a change, together with other changes or alone.
     async fn change(&self, key: &str, change: Change) -> Result<Found, StoreError> {
@@ -280,6 +282,21 @@ impl<DB: Database> Store for SqlStore<DB> {
         self.change(key, claim).await?.into_claim()
     }
 
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        if !DB::HAS_STATEMENT {
+            let steps = InSteps(self.clone());
+            return steps.claim_fenced(key, fence_key, value, ttl).await;
+        }
+        let (keys, most) = ([key, fence_key], most_bytes(&self.longest));
+        fencing::claim(&self.pool, keys, value, ttl, most).await
+    }
+
     async fn replace(
         &self,
         key: &str,
@@ -350,5 +367,34 @@ impl<DB: Database> Store for SqlStore<DB> {
 
     fn longest_record(&self, bytes: usize) {
         self.longest.allow(bytes);
+    }
+}
+
+/// The store without a statement for fences, so that a claim with a fence takes the steps of [`Store::claim_fenced`].
+#[derive(Debug)]
+struct InSteps<DB: Database>(SqlStore<DB>);
+
+#[async_trait]
+impl<DB: Database> Store for InSteps<DB> {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.replace(key, expected, value, ttl).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
     }
 }

@@ -110,7 +110,7 @@ const REDIS: [&str; 50] = [
 ];
 
 /// The files of the SQL wing from the bottom up: each uses only files before it.
-const SQL: [&str; 42] = [
+const SQL: [&str; 44] = [
     // The options of a URL, and encryption.
     "sql/url",
     "sql/session",
@@ -123,6 +123,7 @@ const SQL: [&str; 42] = [
     "sql/database/lock",
     "sql/database/connect",
     "sql/database/doctor",
+    "sql/database/fencing",
     "sql/database/schema",
     "sql/database/syntax",
     "sql/database/batch",
@@ -157,6 +158,7 @@ const SQL: [&str; 42] = [
     "sql/store/attempts",
     "sql/store/connect",
     "sql/store/doctor",
+    "sql/store/fencing",
     "sql/store/purge",
     "sql/store",
     "sql",
