@@ -33,7 +33,6 @@ mod script;
 #[cfg(test)]
 mod scripted;
 mod sentinel;
-mod sets;
 mod slot;
 mod slots;
 mod store;

@@ -128,7 +128,7 @@ mod tests {
             keys.push((key, owner(None)));
             for kind in KINDS {
                 let name = match kind {
-                    Kind::Bloom | Kind::Seen => format!("{{{endpoint}}}"),
+                    Kind::Bloom => format!("{{{endpoint}}}"),
                     _ => format!("{endpoint}:{fingerprint}"),
                 };
                 keys.push((kind.key(prefix, name), owner(Some(kind))));

@@ -69,10 +69,9 @@ use crate::store::{Claim, StoreErrorKind, Swap};
 /// [`Digest::Sha256`](crate::Digest::Sha256), which takes 32 bytes per member instead of 16, and use the SHA-256 of a content
 /// as the member, not its MD5.
 ///
-/// A member is remembered for at least the retention. Most stores then forget it. Redis, which must have version 3.2 or later,
-/// remembers it for up to a quarter longer: a set is a ring of hashes, one for each quarter of the retention, and a hash
-/// expires as a whole. So a set with steady traffic does not grow without a limit, and does not forget everything at once. All
-/// processes that share a set must use the same retention. While a deploy changes the retention, the shorter one is in force.
+/// Each member is a record, which expires when the retention of the member ends. So a set with steady traffic does not grow
+/// without a limit, and does not forget everything at once. On Redis a member takes about 180 bytes. A later change of the
+/// retention affects new members only.
 #[derive(Clone)]
 pub struct SeenSet(Arc<Set>);
 
@@ -243,7 +242,6 @@ impl fmt::Debug for SeenSet {
         f.debug_struct("SeenSet")
             .field("name", &self.0.endpoint)
             .field("retention", &self.0.retention)
-            .field("shards", &self.0.shards)
             .finish_non_exhaustive()
     }
 }

@@ -59,7 +59,7 @@ impl Idempotency {
     /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The
     /// key is removed at the end. If that fails, it expires after a minute.
     ///
-    /// Findings about seen-sets and Bloom filters are only notes, because the handle does not know whether you use them. If you
+    /// Findings about Bloom filters are only notes, because the handle does not know whether you use them. If you
     /// do, call [`doctor_for`](Self::doctor_for).
     ///
     /// ```
@@ -111,7 +111,7 @@ impl Idempotency {
     /// use idempotence::{Idempotency, MemoryStore};
     ///
     /// let idempotency = Idempotency::new(MemoryStore::new());
-    /// let diagnosis = idempotency.doctor_for([Mechanism::SeenSets]).await;
+    /// let diagnosis = idempotency.doctor_for([Mechanism::Bloom]).await;
     /// assert!(diagnosis.worst() < Level::Problem, "{diagnosis}");
     /// # }
     /// ```

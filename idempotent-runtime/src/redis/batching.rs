@@ -1,4 +1,4 @@
-//! Operations of many callers in one request: a pipeline, in which one script does all removals.
+//! Operations of many callers in one request: a pipeline, in which operations of one script share its call.
 
 mod pipeline;
 mod request;

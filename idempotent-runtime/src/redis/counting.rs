@@ -6,7 +6,7 @@ use ::redis::Value;
 use ::redis::aio::ConnectionLike;
 
 use super::executor::Executor;
-use super::script::{Script, hash, millis};
+use super::script::{Script, each, millis};
 use crate::record::count;
 use crate::store::{Count, StoreError};
 
@@ -24,24 +24,26 @@ use crate::store::{Count, StoreError};
 /// expiry. Only an operator can make such a record.
 ///
 /// An attempt that was counted before is written again unchanged, so that a following `WAIT` has a write to wait for.
-static COUNT: Script = Script::new(
-    "local current = redis.pcall('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX', 'GET')
+static COUNT: Script = each!(
+    1,
+    "local key, first, window = KEYS[k], ARGV[a], ARGV[z]
+local current = redis.pcall('SET', key, first, 'PX', window, 'NX', 'GET')
 if not current then return 1 end
 if type(current) == 'table' then
-  if redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX') then return 1 end
-  current = redis.call('GET', KEYS[1])
+  if redis.call('SET', key, first, 'PX', window, 'NX') then return 1 end
+  current = redis.call('GET', key)
 end
 local digits, last = string.match(current, '^idem1 C count=([1-9]%d*) last=([0-9a-f,]+)\\n$')
 if not digits or #digits > 15 then return false end
 local rest, kept = string.gsub(last .. ',', '%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x%x,', '')
 local count = tonumber(digits)
 if rest ~= '' or kept ~= math.min(count, 32) then return false end
-local lives = redis.call('PTTL', KEYS[1])
+local lives = redis.call('PTTL', key)
 if lives <= 0 and lives ~= -1 then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', key, first, 'PX', window)
   return 1
 end
-local number, id = count, string.match(ARGV[1], '(%x+)\\n$')
+local number, id = count, string.match(first, '(%x+)\\n$')
 local at = string.find(last, id, 1, true)
 if at then
   number = count - (#last - at - 15) / 17
@@ -53,13 +55,12 @@ else
 end
 local record = string.format('idem1 C count=%.0f last=%s\\n', count, last)
 if lives == -1 then
-  redis.call('SET', KEYS[1], record, 'PX', ARGV[2])
-  return {number, tonumber(ARGV[2])}
+  redis.call('SET', key, record, 'PX', window)
+  return {number, tonumber(window)}
 end
-local put = redis.pcall('SET', KEYS[1], record, 'KEEPTTL')
-if put.err then redis.call('SET', KEYS[1], record, 'PX', lives) end
-return {number, lives}",
-    || hash(&COUNT),
+local put = redis.pcall('SET', key, record, 'KEEPTTL')
+if put.err then redis.call('SET', key, record, 'PX', lives) end
+return {number, lives}"
 );
 
 /// Counts an attempt, alone or in a batch with other attempts.

@@ -10,6 +10,7 @@ use super::commands::{place_of, reconnects_itself, sends_once};
 use super::connection::RedisConnection;
 use super::failure::Failures;
 use super::gathering::{Chosen, Gathering, Order};
+use super::info::is_one_server;
 use super::large::{Large, Turn};
 use super::nodes::Nodes;
 use super::replicas::Replicas;
@@ -28,6 +29,8 @@ pub(super) struct Executor<C> {
     gathering: Gathering<C>,
     /// How many operations their callers send themselves before others gather.
     inline: usize,
+    /// One call of a script may have the keys of many operations.
+    has_one_server: bool,
     /// `None` on the caller's own connection, from which the store cannot make another.
     large: Option<Arc<Large<C>>>,
 }
@@ -86,7 +89,16 @@ where
             inline,
             connection,
             replicated,
+            has_one_server: false,
             large: None,
+        }
+    }
+
+    /// The same, with the answers of the servers to `INFO`.
+    pub(super) fn informed(self, info: &[String]) -> Self {
+        Self {
+            has_one_server: is_one_server(info),
+            ..self
         }
     }
 
@@ -180,6 +192,11 @@ where
         entrance: Entrance<Pipelines<C>>,
         request: Request,
     ) -> Result<RedisResult<Value>, StoreError> {
+        let request = if self.has_one_server {
+            request
+        } else {
+            request.alone()
+        };
         let answer = entrance.submit(request).await;
         answer.map_err(|error| error.place(self.place().to_owned()))
     }
@@ -243,7 +260,7 @@ where
 
     /// Runs a script that writes; if writes wait for replicas, its `replicated` form with a `WAIT`.
     ///
-    /// Its reply must be a number, or begin with a number, if the write is done or was done before.
+    /// Its reply must be a number above zero, or an array, if the write is done or was done before.
     pub(super) async fn write(
         &self,
         script: &'static Script,
@@ -278,7 +295,7 @@ where
         let reply = reply.map_err(|error| error.place(self.place().to_owned()))?;
         let (reply, enough) = reply.map_err(|error| self.error(error))?;
         match (reply, enough) {
-            (Value::Int(_) | Value::Array(_), Err(short)) => Err(short.into_error(self.place())),
+            (Value::Int(1..) | Value::Array(_), Err(short)) => Err(short.into_error(self.place())),
             (reply, _) => Ok(reply),
         }
     }

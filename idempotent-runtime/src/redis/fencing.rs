@@ -8,7 +8,7 @@ use ::redis::aio::ConnectionLike;
 use super::executor::Executor;
 use super::gathering::Order;
 use super::records::Records;
-use super::script::{Script, hash, millis};
+use super::script::{Script, millis};
 use crate::record::fence;
 use crate::store::fencing::lasts;
 use crate::store::{Fence, FencedClaim, StoreError};
@@ -52,7 +52,6 @@ else
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 end
 return {last, attempt, word == 'takeover' and 1 or 0}",
-    || hash(&CLAIM_FENCED),
 );
 
 /// Claims a key with a fence, alone or in a batch.

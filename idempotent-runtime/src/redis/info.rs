@@ -28,6 +28,11 @@ pub(super) fn mode(info: &str) -> Option<&str> {
     field(info, "redis_mode").or_else(|| field(info, "server_mode"))
 }
 
+/// Whether the store has one server, with all keys: a proxy may have several servers behind it.
+pub(super) fn is_one_server(info: &[String]) -> bool {
+    !info.is_empty() && info.iter().all(|info| mode(info) == Some("standalone"))
+}
+
 /// Whether the server knows `SET … NX GET`. Valkey always reports 7.2.4 here.
 pub(super) fn is_version_7(info: &str) -> bool {
     field(info, "redis_version")

@@ -99,7 +99,7 @@ impl RedisOptions {
 
     /// Sets whether operations that wait for the server go together in one request. Default: `true`.
     ///
-    /// While the server answers, new operations gather, and then go in one pipeline; one script does all removals of a batch.
+    /// While the server answers, new operations gather, and then go in one pipeline; operations of one script share its call.
     /// With many concurrent calls this saves most of the work of the server and of the network. An operation that is alone is
     /// sent at once, so batches add no round trip. Each operation keeps its own answer, its own deadline and its own
     /// cancellation.
@@ -231,7 +231,7 @@ impl RedisOptions {
             checks::durability(&mut connection, &info).await
         };
         let batch_above = self.batch.then_some(self.batch_above);
-        let executor = Executor::new(connection, self.replicas, batch_above);
+        let executor = Executor::new(connection, self.replicas, batch_above).informed(&info);
         if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 "this server is one node of a cluster and refuses keys of other nodes: write \

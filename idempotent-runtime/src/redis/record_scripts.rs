@@ -1,7 +1,6 @@
-//! The scripts of records. Each uses one key. Except for [`REMOVE`], the last argument is the most bytes of a value that it
-//! returns.
+//! The scripts of records. Each operation uses one key.
 
-use super::script::{Script, hash};
+use super::script::{Script, each};
 
 /// Returns `1` if it claimed the key, else the stored value.
 pub(super) static CLAIM: Script = Script::new(
@@ -12,7 +11,6 @@ if not current then
 end
 if current == ARGV[1] then return 1 end
 return string.sub(current, 1, ARGV[3])",
-    || hash(&CLAIM),
 );
 
 /// Returns the stored value, if any, and its time to live.
@@ -22,29 +20,44 @@ pub(super) static READ: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])
 if current then current = string.sub(current, 1, ARGV[1]) end
 return {current, redis.call('PTTL', KEYS[1])}",
-    || hash(&READ),
 );
 
-/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value.
+/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value, or `0` if that is long.
 ///
-/// A renewal is a `PEXPIRE`, because a server without memory refuses every `SET`. `ARGV[4]` is the channel for the
-/// notification, or empty for no notification.
-pub(super) static REPLACE: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then return false end
-if current == ARGV[1] then
-  if ARGV[1] == ARGV[2] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+/// The arguments are the expected and the new value, and the time to live. A renewal is a `PEXPIRE`, because a server without
+/// memory refuses every `SET`.
+macro_rules! replace {
+    ($notification:literal, $again:literal) => {
+        each!(
+            1,
+            "local key, expected, value = KEYS[k], ARGV[a], ARGV[a + 1]
+local current = redis.call('GET', key)
+if current == expected then
+  if expected == value then
+    redis.call('PEXPIRE', key, ARGV[z])
   else
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
-  end
+    redis.call('SET', key, value, 'PX', ARGV[z])
+",
+            $notification,
+            "  end
   return 1
 end
-if current == ARGV[2] then return 1 end
-return string.sub(current, 1, ARGV[5])",
-    || hash(&REPLACE),
-);
+if current == value then
+",
+            $again,
+            "  return 1
+end
+if current and #current > 4096 then return 0 end
+return current"
+        )
+    };
+}
+
+pub(super) static REPLACE: Script = replace!("", "");
+
+/// [`REPLACE`] with a notification on the channel with the name of the key.
+pub(super) static REPLACE_AND_NOTIFY: Script =
+    replace!("    redis.pcall('PUBLISH', key, '')\n", "");
 
 /// [`CLAIM`] before a `WAIT`. `WAIT` waits for the writes of its connection, so the script writes the own record again if it
 /// finds it. Otherwise `WAIT` would return at once.
@@ -63,69 +76,77 @@ if current == ARGV[1] then
   return 1
 end
 return string.sub(current, 1, ARGV[3])",
-    || hash(&CLAIM_REPLICATED),
 );
 
 /// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is already stored is written again.
-pub(super) static REPLACE_REPLICATED: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if not current then return false end
-if current == ARGV[1] then
-  if ARGV[1] == ARGV[2] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
-  else
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-    if ARGV[4] ~= '' then redis.pcall('PUBLISH', ARGV[4], '') end
-  end
-  return 1
-end
-if current == ARGV[2] then
-  local remaining = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], remaining > 0 and remaining or ARGV[3])
-  return 1
-end
-return string.sub(current, 1, ARGV[5])",
-    || hash(&REPLACE_REPLICATED),
+pub(super) static REPLACE_REPLICATED: Script = replace!(
+    "",
+    "  local remaining = redis.call('PTTL', key)
+  redis.call('PEXPIRE', key, remaining > 0 and remaining or ARGV[z])
+"
+);
+
+/// [`REPLACE_REPLICATED`] with a notification on the channel with the name of the key.
+pub(super) static REPLACE_AND_NOTIFY_REPLICATED: Script = replace!(
+    "    redis.pcall('PUBLISH', key, '')\n",
+    "  local remaining = redis.call('PTTL', key)
+  redis.call('PEXPIRE', key, remaining > 0 and remaining or ARGV[z])
+"
 );
 
 /// Returns `1` if the value is removed, nil if nothing is stored, else the stored value, or `0` if that is long.
 ///
-/// `ARGV[2]` is the channel for the notification, if any. An argument costs the server as much as a tenth of its other work.
-pub(super) static REMOVE: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
-if current == ARGV[1] then
-  redis.call('DEL', KEYS[1])
-  if ARGV[2] then redis.pcall('PUBLISH', ARGV[2], '') end
-  return 1
+/// The argument is the expected value. An argument costs the server as much as a tenth of its other work.
+macro_rules! remove {
+    ($notification:literal) => {
+        each!(
+            1,
+            "local key = KEYS[k]
+local current = redis.call('GET', key)
+if current == ARGV[a] then
+  redis.call('DEL', key)
+",
+            $notification,
+            "  return 1
 end
 if current and #current > 4096 then return 0 end
-return current",
-    || hash(&REMOVE),
-);
+return current"
+        )
+    };
+}
+
+pub(super) static REMOVE: Script = remove!("");
+
+/// [`REMOVE`] with a notification on the channel with the name of the key.
+pub(super) static REMOVE_AND_NOTIFY: Script = remove!("  redis.pcall('PUBLISH', key, '')\n");
 
 /// Replaces a value without a change of its time to live.
 ///
-/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value. It does not replace a value that never
-/// expires, because another program wrote it, and returns that value.
+/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value, or `0` if that is long. It does not
+/// replace a value that never expires, because another program wrote it, and returns that value.
 ///
 /// Servers before Redis 6 do not know `KEEPTTL` (a syntax error, which changes nothing). There, and if less than a millisecond
 /// remains, the script sets the remaining time, at least one millisecond. If the new value is already stored, the script sets
 /// its time to live again, so that a following `WAIT` has a write to wait for. A server without memory accepts this.
-pub(super) static EXCHANGE: Script = Script::new(
-    "local current = redis.call('GET', KEYS[1])
+///
+/// The arguments are the expected and the new value.
+pub(super) static EXCHANGE: Script = each!(
+    1,
+    "local call, key, value = redis.call, KEYS[k], ARGV[z]
+local current = call('GET', key)
 if not current then return false end
-local remaining = redis.call('PTTL', KEYS[1])
-if remaining < 0 then return string.sub(current, 1, ARGV[3]) end
-if current == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], math.max(remaining, 1))
-  return 1
-end
-if current == ARGV[1] then
-  if remaining == 0 or redis.pcall('SET', KEYS[1], ARGV[2], 'KEEPTTL').err then
-    redis.call('SET', KEYS[1], ARGV[2], 'PX', math.max(remaining, 1))
+local is_expected = current == ARGV[a]
+if is_expected or current == value then
+  local remaining = call('PTTL', key)
+  if remaining >= 0 then
+    if not is_expected then
+      call('PEXPIRE', key, math.max(remaining, 1))
+    elseif remaining == 0 or redis.pcall('SET', key, value, 'KEEPTTL').err then
+      call('SET', key, value, 'PX', math.max(remaining, 1))
+    end
+    return 1
   end
-  return 1
 end
-return string.sub(current, 1, ARGV[3])",
-    || hash(&EXCHANGE),
+if #current > 4096 then return 0 end
+return current"
 );

@@ -11,7 +11,10 @@ use super::executor::Executor;
 use super::gathering::Order;
 use super::info::is_version_7;
 use super::oversize::Oversize;
-use super::record_scripts::{CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_REPLICATED};
+use super::record_scripts::{
+    CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_AND_NOTIFY,
+    REPLACE_AND_NOTIFY_REPLICATED, REPLACE_REPLICATED,
+};
 use super::removal::{Removal, Target};
 use super::script::{MOST_DIGITS, millis, send};
 use crate::batch::Way;
@@ -197,11 +200,11 @@ impl Records {
         [ttl.to_string(), self.oversize.most()]
     }
 
-    /// Publishes a notification on `channel`.
+    /// `notifies`: publishes a notification on the channel with the name of the key.
     pub(super) async fn replace<C>(
         &self,
         executor: &Executor<C>,
-        channel: &str,
+        notifies: bool,
         key: &str,
         expected: &[u8],
         value: &[u8],
@@ -210,29 +213,54 @@ impl Records {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let (ttl, most) = (millis(ttl).to_string(), self.oversize.most());
-        let args = [
-            expected,
-            value,
-            ttl.as_bytes(),
-            channel.as_bytes(),
-            most.as_bytes(),
-        ];
-        let keys = [key];
+        let mut digits = itoa::Buffer::new();
+        let args = [expected, value, digits.format(millis(ttl)).as_bytes()];
         let order = if expected == value {
             Order::Renewal
         } else {
             Order::OfKey
         };
-        let replace = executor.write_in(order, &REPLACE, &REPLACE_REPLICATED, &keys, &args);
-        executor.read_swap(replace.await?)
+        let (script, replicated) = if notifies {
+            (&REPLACE_AND_NOTIFY, &REPLACE_AND_NOTIFY_REPLICATED)
+        } else {
+            (&REPLACE, &REPLACE_REPLICATED)
+        };
+        let keys = [key];
+        let replace = executor.write_in(order, script, replicated, &keys, &args);
+        let reply = replace.await?;
+        self.read_swap(executor, key, [expected, value], reply)
+            .await
     }
 
-    /// Publishes a notification on `channel`.
+    /// Reads the reply to a replacement. `0` means that another value is stored and is long, and it must be read.
+    async fn read_swap<C>(
+        &self,
+        executor: &Executor<C>,
+        key: &str,
+        [expected, value]: [&[u8]; 2],
+        reply: Value,
+    ) -> Result<Swap, StoreError>
+    where
+        C: ConnectionLike + Clone + Send + Sync + 'static,
+    {
+        if reply != Value::Int(0) {
+            return executor.read_swap(reply);
+        }
+        // Boxed, because this is rare and the future of each replacement would have room for it.
+        let entry = Box::pin(self.get(executor, key)).await?;
+        Ok(match entry {
+            Some(entry) if entry.value == value => Swap::Done,
+            // A late claim has stored the value just now. When the script ran, the value was not stored.
+            Some(entry) if entry.value != expected => Swap::Other(entry.value),
+            _ => Swap::Absent,
+        })
+    }
+
+    /// `notifies`: publishes a notification on the channel with the name of the key.
     pub(super) async fn remove<C>(
         &self,
         executor: &Executor<C>,
-        channel: &str,
+        notifies: bool,
         key: &str,
         expected: &Bytes,
     ) -> Result<Swap, StoreError>
@@ -243,7 +271,7 @@ impl Records {
         let target = Target {
             key,
             expected,
-            channel,
+            notifies,
         };
         let reply = if executor.needs_turn(key) {
             let remove_in_turn = async {
@@ -304,12 +332,10 @@ impl Records {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let most = self.oversize.most();
-        let args = [expected, value, most.as_bytes()];
-        let keys = [key];
+        let (keys, args) = ([key], [expected, value]);
         let exchange = executor.write_in(Order::OfKey, &EXCHANGE, &EXCHANGE, &keys, &args);
         let reply = exchange.await?;
-        executor.read_swap(reply)
+        self.read_swap(executor, key, args, reply).await
     }
 }
 

@@ -10,10 +10,10 @@ use bytes::Bytes;
 
 use super::batching::Request;
 use super::failure::is_forbidden;
-use super::info::{mode, version};
+use super::info::version;
 use super::oversize::Oversize;
-use super::record_scripts::{READ, REMOVE};
-use super::script::{SILENT, Script, send};
+use super::record_scripts::{READ, REMOVE, REMOVE_AND_NOTIFY};
+use super::script::{Script, send};
 
 /// The command for removals. Clones share what the store learns about the server.
 #[derive(Clone, Default)]
@@ -21,8 +21,6 @@ pub(super) struct Removal {
     native: Option<Native>,
     /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
     refused: Arc<AtomicBool>,
-    /// A script may have many keys, because one server has them all. A proxy may have several servers behind it.
-    has_one_server: bool,
 }
 
 /// What to remove, and where to publish a notification.
@@ -30,18 +28,17 @@ pub(super) struct Removal {
 pub(super) struct Target<'a> {
     pub(super) key: &'a str,
     pub(super) expected: &'a Bytes,
-    pub(super) channel: &'a str,
+    /// Publishes a notification on the channel with the name of the key.
+    pub(super) notifies: bool,
 }
 
-impl<'a> Target<'a> {
-    fn notifies(self) -> bool {
-        self.channel != SILENT
-    }
-
-    /// The arguments of [`REMOVE`]: the expected value, and the channel if there is one.
-    fn args<'b>(self, args: &'b mut [&'a [u8]; 2]) -> &'b [&'a [u8]] {
-        *args = [self.expected, self.channel.as_bytes()];
-        if self.notifies() { args } else { &args[..1] }
+impl Target<'_> {
+    fn script(self) -> &'static Script {
+        if self.notifies {
+            &REMOVE_AND_NOTIFY
+        } else {
+            &REMOVE
+        }
     }
 }
 
@@ -62,8 +59,6 @@ impl Removal {
         Self {
             native: first.filter(|_| natives.all(|native| native == first)),
             refused: Arc::default(),
-            has_one_server: !info.is_empty()
-                && info.iter().all(|info| mode(info) == Some("standalone")),
         }
     }
 
@@ -78,13 +73,13 @@ impl Removal {
     ) -> RedisResult<Value> {
         let native = self.native();
         let reply = match native {
-            Some(native) if target.notifies() => {
+            Some(native) if target.notifies => {
                 Box::pin(native.run_and_notify(connection, target)).await
             }
             _ => {
                 let command = match native {
                     Some(native) => native.command(target.key, target.expected),
-                    None => REMOVE.by_hash(&[target.key], target.args(&mut [&[]; 2])),
+                    None => target.script().by_hash(&[target.key], &[target.expected]),
                 };
                 send(connection, &command).await
             }
@@ -95,23 +90,15 @@ impl Removal {
 
     /// The removal as an operation of a batch, and the server's command in it. Its reply is for [`resolve`](Self::resolve).
     pub(super) fn request(&self, target: Target<'_>, digest: u64) -> (Request, Option<Native>) {
-        let Target {
-            key,
-            expected,
-            channel,
-        } = target;
+        let Target { key, expected, .. } = target;
         let Some(native) = self.native() else {
-            let removal = if self.has_one_server {
-                Request::removal(key, expected, target.notifies(), digest)
-            } else {
-                Request::script(&REMOVE, &[key], target.args(&mut [&[]; 2]), Some(digest))
-            };
+            let removal = Request::script(target.script(), &[key], &[expected], Some(digest));
             return (removal, None);
         };
         let size = key.len() + expected.len();
         let mut removal = Request::command(native.command(key, expected), size, Some(digest));
-        if target.notifies() {
-            removal = removal.and_notify(cmd("PUBLISH").arg(channel).arg("").clone());
+        if target.notifies {
+            removal = removal.and_notify(cmd("PUBLISH").arg(key).arg("").clone());
         }
         (removal, Some(native))
     }
@@ -151,8 +138,7 @@ impl Removal {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
-        let (keys, mut args) = ([target.key], [&[][..]; 2]);
-        let args = target.args(&mut args);
+        let (script, keys, args) = (target.script(), [target.key], [&target.expected[..]]);
         // A refused command has changed nothing. The script gives errors whose kinds are known.
         if let Some(native) = native
             && is_refusal(&error)
@@ -161,10 +147,10 @@ impl Removal {
                 self.refused.store(true, Ordering::Relaxed);
                 tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
             }
-            return REMOVE.run(connection, &keys, args).await;
+            return script.run(connection, &keys, &args).await;
         }
         if native.is_none() && Script::is_unknown(&error) {
-            return send(connection, &REMOVE.by_source(&keys, args)).await;
+            return send(connection, &script.by_source(&keys, &args)).await;
         }
         Err(error)
     }
@@ -210,7 +196,7 @@ impl Native {
     ) -> RedisResult<Value> {
         let mut together = pipe();
         together.add_command(self.command(target.key, target.expected));
-        together.cmd("PUBLISH").arg(target.channel).arg("");
+        together.cmd("PUBLISH").arg(target.key).arg("");
         // `query_async` would fail the removal if the notification is refused.
         let replies = connection.req_packed_commands(&together, 0, 2).await?;
         let Some(reply) = replies.into_iter().next() else {
@@ -295,14 +281,14 @@ mod tests {
         Removal::of_servers(&["redis_version:8.4.0".to_owned()])
     }
 
-    async fn remove(removal: &Removal, server: Scripted, channel: &str) -> RedisResult<Value> {
+    async fn remove(removal: &Removal, server: Scripted, notifies: bool) -> RedisResult<Value> {
         let mut server = server;
         let oversize = Oversize::default();
         oversize.allow(8);
         let target = Target {
             key: "key",
             expected: &Bytes::from_static(b"own"),
-            channel,
+            notifies,
         };
         let reply = removal.run(&mut server, target, &oversize).await;
         server.assert_all_sent();
@@ -328,7 +314,7 @@ mod tests {
                     .answers(&DELEX, &[":0\r\n"])
                     .answers(&["EVALSHA", "key", "9"], &[stored]),
             };
-            let reply = remove(&redis_8_4(), server, SILENT).await;
+            let reply = remove(&redis_8_4(), server, false).await;
             assert_eq!(reply.expect("a reply"), expected);
         }
     }
@@ -344,7 +330,7 @@ mod tests {
                 .answers(&["EVALSHA", "key", "own"], &["-NOSCRIPT No script.\r\n"])
                 .answers(&["EVAL", "redis.call", "key", "own"], &[":0\r\n"])
                 .answers(&["EVALSHA", "key", "9"], &[stored]);
-            let reply = remove(&Removal::default(), server, SILENT).await;
+            let reply = remove(&Removal::default(), server, false).await;
             assert_eq!(reply.expect("a reply"), expected);
         }
     }
@@ -352,9 +338,9 @@ mod tests {
     #[tokio::test]
     async fn the_notification_is_in_the_same_round_trip_and_may_be_refused() {
         for hint in [":0\r\n", "-NOPERM no such channel for you\r\n"] {
-            let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "channel"];
+            let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "key"];
             let server = Scripted::default().answers(&sent, &[":1\r\n", hint]);
-            let reply = remove(&redis_8_4(), server, "channel").await;
+            let reply = remove(&redis_8_4(), server, true).await;
             assert_eq!(reply.expect("a reply"), Value::Int(1));
         }
     }
@@ -369,10 +355,10 @@ mod tests {
             let server = Scripted::default()
                 .answers(&DELEX, &[refusal])
                 .answers(&["EVALSHA", "key", "own"], &[":1\r\n"]);
-            let reply = remove(&removal, server, SILENT).await;
+            let reply = remove(&removal, server, false).await;
             assert_eq!(reply.expect("a reply"), Value::Int(1));
             let server = Scripted::default().answers(&["EVALSHA", "key", "own"], &["$-1\r\n"]);
-            let reply = remove(&removal.clone(), server, SILENT).await;
+            let reply = remove(&removal.clone(), server, false).await;
             assert_eq!(reply.expect("a reply"), Value::Nil);
         }
     }
@@ -386,12 +372,12 @@ mod tests {
                 &["EVALSHA", "key"],
                 &["-WRONGTYPE Operation against a key\r\n"],
             );
-        let error = remove(&removal, server, SILENT).await.expect_err("refused");
+        let error = remove(&removal, server, false).await.expect_err("refused");
         assert_eq!(error.code(), Some("WRONGTYPE"));
         assert_eq!(removal.native(), Some(Native::DelEx));
 
         let server = Scripted::default().answers(&DELEX, &["-READONLY a replica\r\n"]);
-        let error = remove(&removal, server, SILENT).await.expect_err("refused");
+        let error = remove(&removal, server, false).await.expect_err("refused");
         assert_eq!(error.code(), Some("READONLY"));
     }
 }

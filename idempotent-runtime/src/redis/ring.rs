@@ -4,9 +4,8 @@
 //! when its last member may be forgotten. A member is remembered for at least the retention, and at most one width of a bucket
 //! longer.
 //!
-//! The keys are slots that the buckets use in turn: `set:0`, `set:1`, … The server's clock selects the slot. There are two more
-//! slots than buckets per retention: one for the current bucket, and one that is empty, so that a bucket expires one width before
-//! its slot is used again.
+//! The keys are slots that the buckets use in turn: `filter:0`, `filter:1`, … The server's clock selects the slot. There is one
+//! more slot than buckets per retention: the current bucket. A bucket expires a millisecond before its slot is used again.
 //!
 //! **Every existing bucket counts**, in any slot: only its expiry decides for how long. So a member is never forgotten early
 //! and never found late, even if the clock is set back, or a replica with a slower clock takes over. Then some buckets seem to
@@ -25,7 +24,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::script::millis;
 use crate::world;
 
-/// The division of a retention into buckets, two fewer than `SLOTS`.
+/// The division of a retention into buckets, one fewer than `SLOTS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ring<const SLOTS: usize> {
     /// The width of one bucket, in milliseconds.
@@ -33,14 +32,15 @@ pub(super) struct Ring<const SLOTS: usize> {
 }
 
 impl<const SLOTS: usize> Ring<SLOTS> {
-    /// Divides `retention` into buckets, each at least a millisecond wide.
+    /// Divides `retention` into buckets. Each is a millisecond wider than necessary, the millisecond in which it has expired and
+    /// its slot is not used yet.
     ///
     /// More buckets let members be forgotten sooner after the retention, but each bucket costs a look-up.
     pub(super) fn new(retention: Duration) -> Self {
         // A slot is one digit at the end of its key.
-        const { assert!(2 < SLOTS && SLOTS <= DIGITS.len()) };
+        const { assert!(1 < SLOTS && SLOTS <= DIGITS.len()) };
         Self {
-            width: millis(retention).div_ceil(SLOTS as u64 - 2),
+            width: millis(retention).div_ceil(SLOTS as u64 - 1) + 1,
         }
     }
 
@@ -105,28 +105,30 @@ macro_rules! clock {
     };
 }
 
-/// The beginning of a script that writes into the current bucket. Its keys are the [newest keys](Ring::newest_keys) of a [`Ring`],
-/// and its first argument is the width.
+/// The beginning of an operation of a script [of each](super::script::each) that writes into the current bucket. The keys of the
+/// operation are the [newest keys](Ring::newest_keys) of a [`Ring`] with so many `$slots`, and its first argument is the width.
 ///
-/// The rest of the script may read all `KEYS`: each is a bucket or is absent. It writes with [`put!`] into the current bucket,
-/// `bucket`. It must read that bucket first, so that a key of another type is refused before anything changes. `ends` is the
-/// expiry that the bucket must get, or nil if its expiry is right.
+/// The rest of the operation may read all keys from `KEYS[k]` to `KEYS[last]`: each is a bucket or is absent. It writes with
+/// [`put!`] into the current bucket, `bucket`. If `ends`, it must read that bucket first, so that a key of another type is refused
+/// before anything changes. `ends` is the expiry that the bucket must get, or nil if its expiry is right.
 ///
 /// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
 macro_rules! turn {
-    () => {
+    ($slots:literal) => {
         concat!(
             "if redis.replicate_commands then redis.replicate_commands() end
-local call, bucket, width, ends = redis.call, KEYS[1], tonumber(ARGV[1])
-local retention = (#KEYS - 2) * width
+local slots, call, bucket, width, ends = ",
+            $slots,
+            ", redis.call, KEYS[k], tonumber(ARGV[a])
+local last, retention = k + slots - 1, (slots - 1) * width - 1
 local remaining = call('PTTL', bucket)
 if remaining < retention or remaining > retention + width then
 ",
             clock!(),
-            "  bucket = KEYS[(string.sub(bucket, -1) - turn) % #KEYS + 1]
+            "  bucket = KEYS[(string.sub(bucket, -1) - turn) % slots + k]
   remaining = call('PTTL', bucket)
   if remaining < retention or remaining > retention + width then
-    ends = string.format('%.0f', (turn + #KEYS - 1) * width)
+    ends = string.format('%.0f', (turn + slots) * width - 1)
   end
 end
 "
@@ -168,43 +170,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_buckets_of_a_retention_are_not_shorter_than_it() {
-        for (retention, quarter) in [
-            (Duration::from_hours(24), "21600000"),
-            (Duration::from_millis(400), "100"),
-            (Duration::from_millis(401), "101"),
-            (Duration::from_millis(1), "1"),
-            (Duration::ZERO, "1"),
-        ] {
-            assert_eq!(Ring::<6>::new(retention).width(), quarter, "{retention:?}");
-        }
+    fn the_buckets_of_a_retention_are_a_millisecond_longer_than_it() {
         for (retention, half) in [
-            (Duration::from_micros(2001), "2"),
+            (Duration::from_hours(24), "43200001"),
+            (Duration::from_millis(400), "201"),
+            (Duration::from_millis(401), "202"),
+            (Duration::from_micros(2001), "3"),
+            (Duration::from_millis(1), "2"),
+            (Duration::ZERO, "2"),
             // The numbers of a script are exact up to 2^53.
-            (Duration::MAX, "15768000000000"),
+            (Duration::MAX, "15768000000001"),
         ] {
-            assert_eq!(Ring::<4>::new(retention).width(), half, "{retention:?}");
+            assert_eq!(Ring::<3>::new(retention).width(), half, "{retention:?}");
         }
     }
 
     #[test]
-    fn there_is_a_slot_for_the_current_bucket_and_an_empty_one() {
-        let keys = Ring::<4>::keys("idem:#seen:{orders.no}");
-        let slots = ["0", "1", "2", "3"].map(|at| format!("idem:#seen:{{orders.no}}:{at}"));
+    fn there_is_a_slot_for_the_current_bucket() {
+        let keys = Ring::<3>::keys("idem:#bloom:{orders.no}");
+        let slots = ["0", "1", "2"].map(|at| format!("idem:#bloom:{{orders.no}}:{at}"));
         assert_eq!(keys.all(), slots);
     }
 
     #[test]
     fn the_newest_keys_begin_with_the_current_slot() {
-        let ring = Ring::<4>::new(Duration::from_secs(2));
-        for (seconds, slots) in [
-            (0, ["a:0", "a:3", "a:2", "a:1"]),
-            (1, ["a:1", "a:0", "a:3", "a:2"]),
-            (7, ["a:3", "a:2", "a:1", "a:0"]),
-            (1_795_398_000, ["a:0", "a:3", "a:2", "a:1"]),
+        // A bucket is 1001 ms wide.
+        let ring = Ring::<3>::new(Duration::from_secs(2));
+        for (turn, slots) in [
+            (0, ["a:0", "a:2", "a:1"]),
+            (1, ["a:1", "a:0", "a:2"]),
+            (5, ["a:2", "a:1", "a:0"]),
+            (1_795_398_000, ["a:0", "a:2", "a:1"]),
         ] {
-            for millis in [0, 999] {
-                let now = Duration::from_secs(seconds) + Duration::from_millis(millis);
+            for millis in [0, 1000] {
+                let now = Duration::from_millis(turn * 1001 + millis);
                 assert_eq!(ring.keys_at(now, "a").all(), slots, "{now:?}");
             }
         }

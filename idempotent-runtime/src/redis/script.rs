@@ -1,7 +1,10 @@
 //! A script: several commands as one atomic step of the server.
 //!
 //! A script writes at most once, as the last command that can fail, so a failed script has changed nothing. Scripts that write
-//! more explain how they ensure this. All keys of a script share a slot.
+//! more explain how they ensure this. All keys of an operation share a slot.
+//!
+//! Operations of a script made by [`each!`] may share a call, because a call costs the server about 10,000 instructions before the
+//! script begins. Such a call returns an answer for each operation, in their order, and an error of one is its answer.
 //!
 //! A script returns no long value, or limits how many bytes it returns by an argument (`-1` for all), because another program
 //! may have stored a gigabyte under the key.
@@ -9,24 +12,101 @@
 //! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing
 //! permission, and the script ignores it. A notification before the write could announce a change that the server then refuses.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
-/// A script and its hash.
+/// A script for one operation, and perhaps a script that does many such operations in one call.
 pub(super) struct Script {
-    source: &'static str,
-    hash: LazyLock<String>,
+    one: Source,
+    many: Option<Many>,
+}
+
+struct Source {
+    text: &'static str,
+    hash: OnceLock<String>,
+}
+
+struct Many {
+    source: Source,
+    /// The number of keys of one operation.
+    keys: usize,
+}
+
+/// Makes a [`Script`] whose operations may share a call: from the number of keys of an operation, and from Lua code that returns
+/// the answer of an operation.
+///
+/// The keys of the operation begin at `KEYS[k]`, and its arguments at `ARGV[a]`. `ARGV[z]` is its last argument. All operations
+/// of a call have equally many arguments.
+///
+/// An error is a table from Redis 7 on, and before a text, which begins with a place in the script if it has no code.
+macro_rules! each {
+    ($keys:literal, $($code:expr),+) => {
+        $crate::redis::script::Script::of_each(
+            $keys,
+            concat!("local k, a, z = 1, 1, #ARGV\n", $($code),+),
+            concat!(
+                "local function one(k, a, z)
+",
+                $($code,)+
+                "
+end
+local operations, answers = #KEYS / ",
+                $keys,
+                ", {}
+local args = #ARGV / operations
+for at = 0, operations - 1 do
+  local done, answer = pcall(one, at * ",
+                $keys,
+                " + 1, at * args + 1, (at + 1) * args)
+  if not done and type(answer) ~= 'table' then
+    answer = {err = string.gsub(answer, '^@', 'ERR @')}
+  end
+  answers[at + 1] = answer or false
+end
+return answers"
+            ),
+        )
+    };
+}
+pub(super) use each;
+
+impl Source {
+    const fn new(text: &'static str) -> Self {
+        Self {
+            text,
+            hash: OnceLock::new(),
+        }
+    }
+
+    fn hash(&self) -> &str {
+        let hash = || ::redis::Script::new(self.text).get_hash().to_owned();
+        self.hash.get_or_init(hash)
+    }
 }
 
 impl Script {
-    pub(super) const fn new(source: &'static str, hash: fn() -> String) -> Self {
+    pub(super) const fn new(source: &'static str) -> Self {
         Self {
-            source,
-            hash: LazyLock::new(hash),
+            one: Source::new(source),
+            many: None,
         }
+    }
+
+    /// For [`each!`].
+    pub(super) const fn of_each(keys: usize, one: &'static str, many: &'static str) -> Self {
+        let source = Source::new(many);
+        Self {
+            one: Source::new(one),
+            many: Some(Many { source, keys }),
+        }
+    }
+
+    /// Whether a call may do many operations.
+    pub(super) fn is_of_each(&self) -> bool {
+        self.many.is_some()
     }
 
     /// Runs the script by its hash, and by its source if the server does not have it.
@@ -50,17 +130,50 @@ impl Script {
     }
 
     pub(super) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
-        call("EVALSHA", &self.hash, keys, args)
+        call("EVALSHA", self.one.hash(), keys, args)
     }
 
     pub(super) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
-        call("EVAL", self.source, keys, args)
+        call("EVAL", self.one.text, keys, args)
+    }
+
+    /// One call for several operations, by hash or by source. `calls` are the calls of each, with equally many arguments and about
+    /// so many `bytes`. `None` if a call can do one operation only.
+    pub(super) fn together<'a>(
+        &self,
+        calls: impl Iterator<Item = &'a Cmd> + Clone,
+        bytes: usize,
+        by_source: bool,
+    ) -> Option<Cmd> {
+        let Many { source, keys } = self.many.as_ref()?;
+        let parts = |call: &'a Cmd| {
+            let args = call.args_iter().skip(BEFORE_KEYS);
+            args.filter_map(|arg| match arg {
+                Arg::Simple(arg) => Some(arg),
+                _ => None,
+            })
+        };
+        let keys_of_all = calls.clone().flat_map(|call| parts(call).take(*keys));
+        let args_of_all = calls.clone().flat_map(|call| parts(call).skip(*keys));
+        let operations = calls.clone().count();
+        let number = calls.map(|call| call.args_iter().len()).sum();
+        let mut together = Cmd::with_capacity(number, bytes);
+        if by_source {
+            together.arg("EVAL").arg(source.text);
+        } else {
+            together.arg("EVALSHA").arg(source.hash());
+        }
+        together.arg(operations * keys);
+        for part in keys_of_all.chain(args_of_all) {
+            together.arg(part);
+        }
+        Some(together)
     }
 
     /// A call by hash as a call by source, with the same keys and arguments.
     pub(super) fn again_by_source(&self, call: &Cmd) -> Cmd {
         let mut again = Cmd::new();
-        again.arg("EVAL").arg(self.source);
+        again.arg("EVAL").arg(self.one.text);
         for arg in call.args_iter().skip(2) {
             if let Arg::Simple(arg) = arg {
                 again.arg(arg);
@@ -89,6 +202,9 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
     call
 }
 
+/// The parts of a call before its keys: the command, the script, and the number of the keys.
+const BEFORE_KEYS: usize = 3;
+
 /// The most digits of a number in a command.
 pub(super) const MOST_DIGITS: usize = 20;
 
@@ -100,13 +216,6 @@ pub(super) async fn send<C: ConnectionLike>(
     let reply = connection.req_packed_command(command).await;
     reply.and_then(Value::extract_error)
 }
-
-pub(super) fn hash(script: &Script) -> String {
-    ::redis::Script::new(script.source).get_hash().to_owned()
-}
-
-/// The channel for no notification.
-pub(super) const SILENT: &str = "";
 
 /// The longest time to live that is sent. A server refuses a time that overflows its clock.
 const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;

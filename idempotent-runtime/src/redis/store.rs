@@ -10,14 +10,14 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::connection::RedisConnection;
+use super::counting;
 use super::doctor::Doctor;
 use super::executor::Executor;
 use super::filters::Filters;
 use super::listener::Listener;
 use super::records::Records;
-use super::script::SILENT;
 use super::topology::Topology;
-use super::{counting, fencing, sets};
+use super::{counting, fencing};
 use crate::store::{
     BloomFilter, BloomStats, Claim, Count, Durability, Entry, FencedClaim, Finding, Hint, Store,
     StoreError, Swap,
@@ -28,7 +28,7 @@ use crate::store::{
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. Only a claim with a fence uses two, and braces in
 /// the second keep both on one node. An operation is one round trip, with these
 /// exceptions: a script that the server does not know yet is sent a second time; a removal reads the key if `DELIFEQ` or
-/// `DELEX` removes nothing, or if the key has another record of more than 4 KiB; a write that waits for replicas lasts until
+/// `DELEX` removes nothing; a removal or a replacement reads the key if it has another record of more than 4 KiB; a write that waits for replicas lasts until
 /// they answer, and may need a new connection. Concurrent operations share round trips: see
 /// [`batch`](crate::RedisOptions::batch). Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///
@@ -43,8 +43,7 @@ use crate::store::{
 /// * `+wait` if writes wait for [`replicas`](crate::RedisOptions::replicas);
 /// * for Bloom filters `+time +pexpireat +getbit +bitfield +bitcount` and Redis 3.2. To use the server's module for them:
 ///   `+bf.exists +bf.card +bf.reserve +bf.add`;
-/// * for fences `+time` and Redis 3.2;
-/// * for seen-sets `+time +pexpireat +hget +hset +hdel` and Redis 3.2.
+/// * for fences `+time` and Redis 3.2.
 ///
 /// These are optional:
 ///
@@ -53,8 +52,8 @@ use crate::store::{
 /// * with `+config|get` the store finds out whether an append-only file is synced before every answer ([`Durability::Fsync`]);
 /// * with `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release needs no script.
 ///
-/// A seen-set is a ring of hashes. Its scripts use several keys, and the braces in their names keep them on one node. While a
-/// cluster moves their slot, the set is unavailable.
+/// A Bloom filter is a ring of bitmaps. Its scripts use several keys, and the braces in their names keep them on one node. While a
+/// cluster moves their slot, the filter is unavailable. A member of a seen-set is a record with a key of its own.
 ///
 /// # Durability
 ///
@@ -106,9 +105,9 @@ impl<C> RedisStore<C> {
         }
     }
 
-    /// The channel for notifications of `key`.
-    fn channel<'a>(&self, key: &'a str) -> &'a str {
-        if self.listener.is_some() { key } else { SILENT }
+    /// Whether waiting duplicates of this store get notifications.
+    fn notifies(&self) -> bool {
+        self.listener.is_some()
     }
 }
 
@@ -152,12 +151,12 @@ where
     ) -> Result<Swap, StoreError> {
         let replace = self
             .records
-            .replace(&self.executor, SILENT, key, expected, value, ttl);
+            .replace(&self.executor, false, key, expected, value, ttl);
         replace.await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let remove = self.records.remove(&self.executor, SILENT, key, expected);
+        let remove = self.records.remove(&self.executor, false, key, expected);
         remove.await
     }
 
@@ -172,41 +171,21 @@ where
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        let channel = self.channel(key);
-        let replace = self
-            .records
-            .replace(&self.executor, channel, key, expected, value, ttl);
+        let replace =
+            self.records
+                .replace(&self.executor, self.notifies(), key, expected, value, ttl);
         replace.await
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let channel = self.channel(key);
-        let remove = self.records.remove(&self.executor, channel, key, expected);
+        let remove = self
+            .records
+            .remove(&self.executor, self.notifies(), key, expected);
         remove.await
     }
 
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.listener.as_ref()?.subscribe(key).await
-    }
-
-    async fn set_insert(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Claim, StoreError> {
-        sets::insert(&self.executor, set, member, owner, retention).await
-    }
-
-    async fn set_remove(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Swap, StoreError> {
-        sets::remove(&self.executor, set, member, owner, retention).await
     }
 
     async fn exchange(

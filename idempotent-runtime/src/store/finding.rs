@@ -28,13 +28,10 @@ pub enum Level {
 
 /// A mechanism that needs more of a store than guarded calls.
 ///
-/// Tokens, counters and order numbers need the same operations as calls, so they are not listed. (Order numbers use a seen-set
-/// only for a hint.)
+/// Tokens, counters, seen-sets and order numbers need the same operations as calls, so they are not listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mechanism {
-    /// A [`SeenSet`](crate::SeenSet).
-    SeenSets,
     /// A [`Bloom`](crate::Bloom) filter.
     Bloom,
 }

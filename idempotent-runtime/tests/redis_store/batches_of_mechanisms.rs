@@ -26,12 +26,24 @@ const WINDOW: Duration = Duration::from_hours(1);
 async fn private() -> (RedisServer, RedisStore) {
     let server = RedisServer::start().unwrap();
     let store = gathering(&server.url()).await;
-    store.count("other", 1, WINDOW).await.unwrap();
-    let (set, filter) = ("{other}", filter("{other filter}"));
-    store.set_insert(set, b"one", &VALUE, WINDOW).await.unwrap();
-    store.set_remove(set, b"one", &VALUE, WINDOW).await.unwrap();
-    let _ = store.bloom_insert(&filter, b"one").await.unwrap();
-    store.exchange("other", &VALUE, &DONE).await.unwrap();
+    let filter = filter("{other filter}");
+    // Alone, and then together: there is a script for one operation and a script for many.
+    for number in [1, 20] {
+        let each = |at: usize| {
+            let (store, filter, key) = (&store, &filter, format!("other:{at}"));
+            async move {
+                let member = member(at);
+                store.count(&key, 1, WINDOW).await.unwrap();
+                store
+                    .set_remove("set", &member, &VALUE, WINDOW)
+                    .await
+                    .unwrap();
+                let _ = store.bloom_insert(filter, &member).await.unwrap();
+                store.exchange(&key, &VALUE, &DONE).await.unwrap();
+            }
+        };
+        join_all((0..number).map(each)).await;
+    }
     (server, store)
 }
 
@@ -168,20 +180,15 @@ async fn of_many_exchanges_of_each_token_at_once_one_is_done() {
 #[tokio::test]
 async fn a_key_of_another_program_fails_its_own_operations_only() {
     let (server, store) = private().await;
-    send(&server, cmd("LPUSH").arg("{list}:0").arg("element")).await;
     send(&server, cmd("LPUSH").arg("list").arg("element")).await;
     let filter = filter("{filter}");
     let operations = (0..MANY).map(|at| {
         let (store, filter) = (&store, &filter);
         async move {
             let is_foreign = at % 7 == 0;
-            let set = if is_foreign { "{list}" } else { "{set}" };
             let key = if is_foreign { "list" } else { "page" };
             let result = match at % 3 {
-                0 => store
-                    .set_insert(set, &member(at), &VALUE, WINDOW)
-                    .await
-                    .map(drop),
+                0 => store.exchange(key, &VALUE, &DONE).await.map(drop),
                 1 => store.count(key, at as u128, WINDOW).await.map(drop),
                 _ => {
                     return store

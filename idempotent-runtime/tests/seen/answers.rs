@@ -8,7 +8,7 @@ use idempotent_runtime::{Digest, Error, Event, Idempotency, MemoryStore, SeenSet
 use serde::ser::{Error as _, Serialize, Serializer};
 use tokio::time::advance;
 
-use crate::{DAY, added, is_first, set_in_shards, set_of, set_on};
+use crate::{DAY, added, is_first, set_of, set_on};
 
 #[tokio::test]
 async fn an_added_member_is_seen() {
@@ -35,7 +35,7 @@ async fn sets_with_one_name_are_one_set() {
 async fn members_that_look_alike_are_different() {
     for digest in [Digest::Md5, Digest::Sha256] {
         let builder = Idempotency::builder(MemoryStore::new()).digest(digest);
-        let seen = set_in_shards(&builder.build().unwrap(), DAY, 7);
+        let seen = set_of(&builder.build().unwrap(), DAY);
         assert!(is_first(&seen, 42).await);
         assert!(is_first(&seen, "42").await);
         assert!(is_first(&seen, ("4", "2")).await);
@@ -107,27 +107,11 @@ fn invalid_settings_are_refused_with_all_their_mistakes() {
         text("orders.no", Duration::from_micros(999)),
         "invalid seen-set `orders.no`: `retention` must be at least 1ms, got 999µs"
     );
-    let builder = || SeenSet::builder(&idempotency, "orders.no");
-    for shards in [0, 4097] {
-        let refused = builder().retention(DAY).shards(shards).build();
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            format!(
-                "invalid seen-set `orders.no`: `shards` must be between 1 and 4096, got {shards}"
-            )
-        );
-    }
-    for shards in [1, 2, 3, 4096] {
-        builder().retention(DAY).shards(shards).build().unwrap();
-    }
+    let refused = SeenSet::builder(&idempotency, "").build();
     assert_eq!(
-        SeenSet::builder(&idempotency, "")
-            .shards(0)
-            .build()
-            .unwrap_err()
-            .to_string(),
+        refused.unwrap_err().to_string(),
         "invalid seen-set ``: the name is empty; use 1 to 128 of `A-Z a-z 0-9 . _ -`; \
-         `retention` is missing: call `.retention(…)`; `shards` must be between 1 and 4096, got 0"
+         `retention` is missing: call `.retention(…)`"
     );
 }
 

@@ -6,10 +6,6 @@
 mod admin;
 mod answers;
 #[cfg(all(unix, feature = "redis"))]
-mod buckets;
-#[cfg(all(unix, feature = "redis"))]
-mod killed;
-#[cfg(all(unix, feature = "redis"))]
 mod nodes;
 mod races;
 #[cfg(all(unix, feature = "redis"))]
@@ -18,6 +14,8 @@ mod refusals;
 mod replies;
 #[cfg(all(unix, feature = "redis"))]
 mod servers;
+#[cfg(all(unix, feature = "redis"))]
+mod stored;
 mod unanswered;
 
 use std::time::Duration;
@@ -39,13 +37,7 @@ fn patient(store: impl Store) -> Idempotency {
 }
 
 fn set_of(idempotency: &Idempotency, retention: Duration) -> SeenSet {
-    // In one shard, so that its keys are known.
-    set_in_shards(idempotency, retention, 1)
-}
-
-fn set_in_shards(idempotency: &Idempotency, retention: Duration, shards: u16) -> SeenSet {
-    let set = SeenSet::builder(idempotency, "orders.no").retention(retention);
-    set.shards(shards).build().unwrap()
+    idempotency.seen_set("orders.no", retention).unwrap()
 }
 
 async fn is_first(seen: &SeenSet, member: impl serde::Serialize) -> bool {

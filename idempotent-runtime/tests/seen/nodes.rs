@@ -1,61 +1,37 @@
 //! Sets on several servers: the nodes of a cluster, and replicas.
 
-use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisCluster, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Bytes, Claim, Store};
 use idempotent_runtime::{Idempotency, RedisStore};
 
-use crate::servers::{MAX_WAIT, buckets, send};
-use crate::{added, is_first, patient, set_in_shards, set_of};
+use crate::servers::{MAX_WAIT, keys};
+use crate::{added, is_first, patient, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_shards_of_a_set_are_spread_over_a_cluster() {
+async fn the_members_of_a_set_are_spread_over_a_cluster() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let idempotency = patient(store);
-    for (shards, nodes) in [(1, 1), (16, 3)] {
-        for node in cluster.nodes() {
-            send::<()>(node, &cmd("FLUSHALL")).await;
-        }
-        let seen = set_in_shards(&idempotency, HOUR, shards);
-        for number in 0..200 {
-            let first = added(&seen, number).await;
-            assert!(!is_first(&seen, number).await);
-            if number % 10 == 0 {
-                assert!(first.take_back().await.unwrap());
-                assert!(is_first(&seen, number).await);
-            }
-        }
-        let mut used = HashSet::new();
-        for node in cluster.nodes() {
-            let all = buckets(node).await;
-            used.extend((!all.is_empty()).then(|| node.port()));
-            assert!(all.iter().all(|bucket| bucket.remaining > 0), "{all:?}");
-        }
-        assert_eq!(used.len(), nodes, "{shards} shards");
-    }
-}
-
-/// While keys move, each node refuses a script if it does not have all keys of the script.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_set_is_unavailable_while_its_slot_moves() {
-    let cluster = RedisCluster::start(3, 0).unwrap();
-    let store = RedisStore::connect(&cluster.url()).await.unwrap();
-    let hurried = set_of(&Idempotency::new(store.clone()), HOUR);
     let seen = set_of(&patient(store), HOUR);
-    assert!(is_first(&seen, 42).await);
-    let moving = cluster.begin_move("{orders.no}").unwrap();
-    let error = hurried.first_time(&43).await.unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
-    moving.move_keys().unwrap();
-    moving.finish().unwrap();
-    assert!(!is_first(&seen, 42).await);
-    assert!(is_first(&seen, 44).await);
+    for number in 0..200 {
+        let first = added(&seen, number).await;
+        assert!(!is_first(&seen, number).await);
+        if number % 10 == 0 {
+            assert!(first.take_back().await.unwrap());
+            assert!(is_first(&seen, number).await);
+        }
+    }
+    let mut members = 0;
+    for node in cluster.nodes() {
+        let there = keys(node).await;
+        assert!(!there.is_empty(), "{}", node.port());
+        assert!(there.iter().all(|(_, remaining)| *remaining > 0));
+        members += there.len();
+    }
+    assert_eq!(members, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,14 +46,13 @@ async fn an_add_counts_only_when_the_replica_has_it() {
 
     let (mine, yours) = (Bytes::from("mine"), Bytes::from("yours"));
     let add =
-        async |store: &RedisStore, owner| store.set_insert("{set}", b"member", owner, HOUR).await;
+        async |store: &RedisStore, owner| store.set_insert("set", b"member", owner, HOUR).await;
     let deadline = Instant::now() + MAX_WAIT;
     while add(&slow, &mine).await.is_err() {
         assert!(Instant::now() < deadline, "the replica must connect");
     }
-    let there = buckets(&replica).await;
-    assert_eq!(there.len(), 1, "{there:?}");
-    assert!(there[0].remaining > 0, "{there:?}");
+    let there = keys(&replica).await;
+    assert!(matches!(there[..], [(_, 1..)]), "{there:?}");
 
     replica.pause().unwrap();
     // An add that is sent again writes again, so that there is a write to wait for.

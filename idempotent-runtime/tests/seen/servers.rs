@@ -31,36 +31,18 @@ pub(crate) async fn send<T: FromRedisValue>(server: &RedisServer, command: &Cmd)
     command.query_async(&mut connection).await.unwrap()
 }
 
-/// A key of a set on the server.
-#[derive(Debug)]
-pub(crate) struct Bucket {
-    pub(crate) key: String,
-    /// The time to live in milliseconds, by `PTTL`.
-    pub(crate) remaining: i64,
-    pub(crate) members: usize,
-}
-
-/// All keys of the server.
-pub(crate) async fn buckets(server: &RedisServer) -> Vec<Bucket> {
+/// The keys of the server, and their times to live in milliseconds, by `PTTL`.
+pub(crate) async fn keys(server: &RedisServer) -> Vec<(String, i64)> {
     let mut connection = connection_to(server).await;
-    let keys: Vec<String> = cmd("KEYS")
+    let names: Vec<String> = cmd("KEYS")
         .arg("*")
         .query_async(&mut connection)
         .await
         .unwrap();
-    let mut buckets = Vec::new();
-    for key in keys {
-        let remaining = cmd("PTTL").arg(&key).query_async(&mut connection).await;
-        let members = cmd("HLEN").arg(&key).query_async(&mut connection).await;
-        let (remaining, members) = (remaining.unwrap(), members.unwrap());
-        // `-2`: the key has expired in the meantime.
-        if remaining != -2 {
-            buckets.push(Bucket {
-                key,
-                remaining,
-                members,
-            });
-        }
+    let mut keys = Vec::new();
+    for name in names {
+        let remaining = cmd("PTTL").arg(&name).query_async(&mut connection).await;
+        keys.push((name, remaining.unwrap()));
     }
-    buckets
+    keys
 }

@@ -19,7 +19,6 @@ pub(super) struct Set {
     pub(super) shared: Arc<Shared>,
     pub(super) endpoint: Endpoint,
     pub(super) retention: Duration,
-    pub(super) shards: u16,
     /// The kind of its keys.
     pub(super) kind: Kind,
 }
@@ -48,22 +47,10 @@ impl Member {
         })
     }
 
-    /// The beginning of the keys of the member's shard. The braces keep the keys of a shard on one node of a cluster.
+    /// The beginning of the keys of all members.
     pub(super) fn key(&self) -> String {
-        let Set {
-            shared,
-            endpoint,
-            kind,
-            ..
-        } = &*self.set;
-        match self.set.shards {
-            1 => shared.key_of(*kind, format_args!("{{{endpoint}}}")),
-            shards => {
-                let [.., high, low] = self.fingerprint.short();
-                let shard = u16::from_be_bytes([high, low]) % shards;
-                shared.key_of(*kind, format_args!("{{{endpoint}/{shard}}}"))
-            }
-        }
+        let set = &*self.set;
+        set.shared.key_of(set.kind, &set.endpoint)
     }
 
     pub(super) fn insert<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Claim> {

@@ -1,67 +1,28 @@
 //! A batch as a pipeline, and its replies.
 
+mod shared;
+
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::vec;
 
-use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use ::redis::{Cmd, Pipeline, RedisResult, Value};
 
-use super::super::script::{Script, hash};
-use super::request::{Kind, Removal, Request};
+use self::shared::{Call, Reply, unexpected};
+use super::super::script::Script;
+use super::request::Request;
 use super::unsent::fail;
-use crate::batch::Answer;
 #[cfg(test)]
 use crate::batch::tests::Broken;
+use crate::batch::{Answer, Operation as _};
 use crate::broken::broken;
 
-/// Removes each key that has the value at the same place of the arguments. Returns an answer for each key, in their order: `1`
-/// if the value is removed, nil if nothing is stored, else the stored value, or `0` if that is long. An error of one key is its
-/// answer.
-static REMOVE_EACH: Script = Script::new(
-    "local call, answers = redis.pcall, {}
-for at, key in ipairs(KEYS) do
-  local stored = call('GET', key)
-  if stored == ARGV[at] then
-    local removed = call('DEL', key)
-    stored = type(removed) == 'table' and removed or 1
-  elseif type(stored) == 'string' and #stored > 4096 then
-    stored = 0
-  end
-  answers[at] = stored
-end
-return answers",
-    || hash(&REMOVE_EACH),
-);
-
-/// [`REMOVE_EACH`], with a notification on the channel of each removed key, which has the name of the key.
-static REMOVE_EACH_AND_NOTIFY: Script = Script::new(
-    "local call, answers = redis.pcall, {}
-for at, key in ipairs(KEYS) do
-  local stored = call('GET', key)
-  if stored == ARGV[at] then
-    local removed = call('DEL', key)
-    if type(removed) == 'table' then
-      stored = removed
-    else
-      stored = 1
-      call('PUBLISH', key, '')
-    end
-  elseif type(stored) == 'string' and #stored > 4096 then
-    stored = 0
-  end
-  answers[at] = stored
-end
-return answers",
-    || hash(&REMOVE_EACH_AND_NOTIFY),
-);
-
-/// A batch as a pipeline: the commands in the order of the operations, then the scripts that remove.
+/// A batch as a pipeline: the commands in the order of the operations, then the calls that do several operations.
 pub(super) struct Sent {
     pub(super) pipeline: Pipeline,
     /// The number of commands before `WAIT`.
     pub(super) commands: usize,
     parts: Vec<Part>,
-    /// Whether a script without, and a script with notifications removes keys.
-    removes: [bool; 2],
+    /// The number of calls that do several operations.
+    shared: usize,
 }
 
 /// What is needed of an operation to read its reply and to repeat it.
@@ -72,55 +33,53 @@ enum Part {
         size: usize,
         digest: Option<u64>,
     },
-    Removal(Request, usize),
+    /// The operation is one of this shared call.
+    Shared(Request, usize),
 }
 
 impl Sent {
-    /// `singly`: each key is removed by its own script.
-    pub(super) fn new(mut batch: Vec<Request>, singly: bool) -> Self {
-        if singly {
-            batch = batch.into_iter().map(Request::singly).collect();
-        }
+    /// `singly`: each operation has its own call.
+    pub(super) fn new(batch: Vec<Request>, singly: bool) -> Self {
+        let calls = if singly {
+            Vec::new()
+        } else {
+            Call::all(&batch)
+        };
         let mut pipeline = Pipeline::with_capacity(batch.len());
-        let mut removals = [Removals::default(), Removals::default()];
-        for request in &batch {
-            if let Kind::Removal(removal) = &request.kind {
-                removals[usize::from(removal.notifies)].add(removal);
-            }
+        let together: Vec<_> = calls
+            .iter()
+            .filter_map(|call| call.command(&batch))
+            .collect();
+        let mut place = vec![None; batch.len()];
+        for (number, call) in calls.iter().enumerate() {
+            call.members()
+                .for_each(|member| place[member] = Some(number));
         }
-        let calls = removals.map(Removals::call);
         let mut parts = Vec::with_capacity(batch.len());
-        for request in batch {
-            let (size, digest) = (request.size, request.digest);
-            let call = match request.kind {
-                Kind::Command(call) => call,
-                Kind::Removal(removal) => {
-                    let group = usize::from(removal.notifies);
-                    let kind = Kind::Removal(removal);
-                    parts.push(Part::Removal(Request { kind, size, digest }, group));
-                    continue;
-                }
-            };
+        for (request, call) in batch.into_iter().zip(place) {
+            if let Some(call) = call {
+                parts.push(Part::Shared(request, call));
+                continue;
+            }
             parts.push(Part::Command {
-                script: call.script,
-                has_notification: call.notification.is_some(),
-                size,
-                digest,
+                script: request.script,
+                has_notification: request.notification.is_some(),
+                size: request.size,
+                digest: request.digest(),
             });
-            pipeline.add_command(call.command);
-            if let Some(notification) = call.notification {
+            pipeline.add_command(request.command);
+            if let Some(notification) = request.notification {
                 pipeline.add_command(*notification);
             }
         }
-        let removes = [calls[0].is_some(), calls[1].is_some()];
-        for call in calls.into_iter().flatten() {
+        for call in together {
             pipeline.add_command(call);
         }
         Self {
             commands: pipeline.len(),
             pipeline,
             parts,
-            removes,
+            shared: calls.len(),
         }
     }
 
@@ -151,13 +110,9 @@ impl Sent {
             Ok(replies) => replies,
             Err(error) => return fail(self.parts.len(), &error),
         };
-        let mut removed = [Removed::Nothing, Removed::Nothing];
-        for group in [1, 0] {
-            if self.removes[group] {
-                removed[group] = replies.pop().map_or(Removed::Nothing, Removed::of);
-            }
-        }
-        if removed.iter().any(Removed::is_split) {
+        let shared = replies.split_off(replies.len() - self.shared);
+        let mut shared: Vec<_> = shared.into_iter().map(Reply::of).collect();
+        if shared.iter().any(Reply::is_split) {
             refuses_many_keys.store(true, Ordering::Relaxed);
         }
         if broken!(Broken::ShiftsReplies) && !replies.is_empty() {
@@ -166,7 +121,7 @@ impl Sent {
         let mut replies = replies.into_iter();
         let mut commands = self.pipeline.cmd_iter();
         let answer = |part| match part {
-            Part::Removal(request, group) => removed[group].next(request),
+            Part::Shared(request, call) => shared[call].next(request),
             Part::Command {
                 script,
                 has_notification,
@@ -185,10 +140,7 @@ impl Sent {
                 match (script, reply, call) {
                     (Some(script), Err(error), Some(call)) if Script::is_unknown(&error) => {
                         let again = script.again_by_source(call);
-                        Answer::Again(Request {
-                            digest,
-                            ..Request::command(again, size, digest)
-                        })
+                        Answer::Again(Request::command(again, size, digest))
                     }
                     (_, reply, _) => Answer::Reply(reply),
                 }
@@ -196,115 +148,6 @@ impl Sent {
         };
         self.parts.into_iter().map(answer).collect()
     }
-}
-
-/// The removals that one script does.
-#[derive(Default)]
-struct Removals<'a> {
-    keys: Vec<&'a str>,
-    expected: Vec<&'a [u8]>,
-    notifies: bool,
-    by_source: bool,
-}
-
-impl<'a> Removals<'a> {
-    fn add(&mut self, removal: &'a Removal) {
-        self.keys.push(&removal.key);
-        self.expected.push(&removal.expected);
-        self.notifies = removal.notifies;
-        self.by_source |= removal.by_source;
-    }
-
-    fn call(self) -> Option<Cmd> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        let script = if self.notifies {
-            &REMOVE_EACH_AND_NOTIFY
-        } else {
-            &REMOVE_EACH
-        };
-        Some(if self.by_source {
-            script.by_source(&self.keys, &self.expected)
-        } else {
-            script.by_hash(&self.keys, &self.expected)
-        })
-    }
-}
-
-/// The reply of a script that removes keys.
-enum Removed {
-    Nothing,
-    Each(vec::IntoIter<Value>),
-    Failed(RedisError),
-}
-
-impl Removed {
-    fn of(reply: Value) -> Self {
-        match reply {
-            Value::Array(replies)
-                if broken!(Broken::SharesError) && replies.iter().any(is_error) =>
-            {
-                let error = replies
-                    .into_iter()
-                    .find_map(|reply| reply.extract_error().err());
-                error.map_or(Self::Nothing, Self::Failed)
-            }
-            // Its errors are errors of single keys.
-            Value::Array(replies) => Self::Each(replies.into_iter()),
-            reply => match reply.extract_error() {
-                Err(error) => Self::Failed(error),
-                Ok(_) => Self::Nothing,
-            },
-        }
-    }
-
-    /// Whether the server does not accept a script with keys of several nodes.
-    fn is_split(&self) -> bool {
-        matches!(self, Self::Failed(error) if error.code() == Some("CROSSSLOT"))
-    }
-
-    /// The answer to the next removal.
-    fn next(&mut self, mut request: Request) -> Answer<Request, RedisResult<Value>> {
-        let reply = match self {
-            Self::Each(replies) => replies.next(),
-            Self::Nothing => None,
-            Self::Failed(error) => {
-                if let Kind::Removal(removal) = &mut request.kind
-                    && Script::is_unknown(error)
-                    && !removal.by_source
-                    && !broken!(Broken::ForgetsSource)
-                {
-                    removal.by_source = true;
-                    return Answer::Again(request);
-                }
-                // One key may be the reason for all. The script was refused before it ran, so nothing was removed.
-                if is_about_keys(error) {
-                    return Answer::Again(request.singly());
-                }
-                return Answer::Reply(Err(error.clone()));
-            }
-        };
-        let reply = reply.ok_or_else(|| unexpected("a removal has no reply"));
-        Answer::Reply(reply.and_then(Value::extract_error))
-    }
-}
-
-/// Whether a server refused a script because of its keys: they are on several nodes, or on another node, or the user may not use
-/// one of them.
-fn is_about_keys(error: &RedisError) -> bool {
-    let code = error.code();
-    ["CROSSSLOT", "NOPERM", "MOVED", "ASK", "TRYAGAIN"]
-        .map(Some)
-        .contains(&code)
-}
-
-fn is_error(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(_))
-}
-
-fn unexpected(what: &'static str) -> RedisError {
-    RedisError::from((ErrorKind::UnexpectedReturnType, what))
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use super::super::listener::Listener;
 use super::super::removal::Removal;
 use super::examination::Examination;
 use crate::store::Level::{Note, Problem};
-use crate::store::Mechanism::{self, Bloom, SeenSets};
-use crate::store::{Finding, Level};
+use crate::store::{Finding, Level, Mechanism};
 
 impl<C: ConnectionLike> Examination<C> {
     pub(super) async fn permissions(
@@ -42,10 +41,9 @@ impl<C: ConnectionLike> Examination<C> {
         if self.findings.len() == found_so_far {
             self.fine("this user may send every command that calls need");
         }
-        for (needed, command, needed_by) in needed_by_mechanisms(key) {
-            let mechanisms: Vec<_> = needed_by.iter().copied().map(name).collect();
-            let why = format!("without it {} do not work", mechanisms.join(" and "));
-            self.permission(Note, needed, &command, &why, needed_by)
+        for (needed, command) in needed_by_filters(key) {
+            let why = "without it Bloom filters do not work";
+            self.permission(Note, needed, &command, why, &[Mechanism::Bloom])
                 .await;
         }
     }
@@ -98,31 +96,20 @@ impl<C: ConnectionLike> Examination<C> {
     }
 }
 
-/// The commands that only seen-sets and Bloom filters need. They leave no record under the key.
-fn needed_by_mechanisms(key: &str) -> [(&'static str, Cmd, &'static [Mechanism]); 8] {
-    const BOTH: &[Mechanism] = &[SeenSets, Bloom];
+/// The commands that only Bloom filters need. They leave no record under the key.
+fn needed_by_filters(key: &str) -> [(&'static str, Cmd); 5] {
     let on = |name: &str, more: &[&str]| {
         let mut command = cmd(name);
         command.arg(key).arg(more);
         command
     };
     [
-        ("+time", cmd("TIME"), BOTH),
-        ("+pexpireat", on("PEXPIREAT", &["1"]), BOTH),
-        ("+hset", on("HSET", &["doctor", ""]), &[SeenSets]),
-        ("+hget", on("HGET", &["doctor"]), &[SeenSets]),
-        ("+hdel", on("HDEL", &["doctor"]), &[SeenSets]),
-        ("+getbit", on("GETBIT", &["0"]), &[Bloom]),
-        ("+bitfield", on("BITFIELD", &["GET", "u1", "0"]), &[Bloom]),
-        ("+bitcount", on("BITCOUNT", &[]), &[Bloom]),
+        ("+time", cmd("TIME")),
+        ("+pexpireat", on("PEXPIREAT", &["1"])),
+        ("+getbit", on("GETBIT", &["0"])),
+        ("+bitfield", on("BITFIELD", &["GET", "u1", "0"])),
+        ("+bitcount", on("BITCOUNT", &[])),
     ]
-}
-
-fn name(mechanism: Mechanism) -> &'static str {
-    match mechanism {
-        SeenSets => "seen-sets",
-        Bloom => "Bloom filters",
-    }
 }
 
 /// The permissions that every call needs, each with an example command.

@@ -7,7 +7,7 @@ use ::redis::aio::ConnectionLike;
 
 use super::super::executor::Executor;
 use super::super::ring::{clock, put, turn};
-use super::super::script::{Script, hash};
+use super::super::script::{Script, each};
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::store::filter::Shape;
 use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
@@ -16,55 +16,59 @@ use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 ///
 /// The arguments after the width are the last bit of a bucket and the bits of the member. The first write into a bucket adds
 /// zero to the last bit, which gives the bucket its final length: a string that grows reserves an extra megabyte. The server
-/// zeroes this memory at once, which takes half a second for 512 MB. Bits that are already set are not written again.
+/// zeroes this memory at once, which takes half a second for 512 MB.
 ///
-/// The bits are read one by one, because the first zero ends the search: usually the second bit. They are written all at once.
-static INSERT: Script = Script::new(
-    concat!(
-        turn!(),
-        "local function seen_in(key)
-  for at = 3, #ARGV do
+/// The bits of the earlier buckets are read one by one, because the first zero ends the search: usually the second bit. The bits of
+/// the current bucket are written all at once, and the answer has what they were before. If the write is refused, for example
+/// because the memory is full, they are read. The words of the write are not in a table, because a table that grows costs the
+/// server as much as the write.
+static INSERT: Script = each!(
+    3,
+    turn!(3),
+    "local function seen_in(key)
+  for at = a + 2, z do
     if call('GETBIT', key, ARGV[at]) == 0 then return false end
   end
   return true
 end
-if seen_in(bucket) then return 1 end
 local seen = 0
-for at = 1, #KEYS do
+for at = k, last do
   if KEYS[at] ~= bucket and seen_in(KEYS[at]) then
     seen = 1
     break
   end
 end
+if ends and seen_in(bucket) then return 1 end
 ",
-        put!(
-            "call('BITFIELD', bucket, 'INCRBY', 'u1', ARGV[2], '0')",
-            "local set = {}
-for at = 3, #ARGV do
-  local first = 4 * at - 11
-  set[first], set[first + 1], set[first + 2], set[first + 3] = 'SET', 'u1', ARGV[at], '1'
+    put!(
+        "call('BITFIELD', bucket, 'INCRBY', 'u1', ARGV[a + 1], '0')",
+        "local function sets(at)
+  if at + 3 <= z then
+    return 'SET', 'u1', ARGV[at], '1', 'SET', 'u1', ARGV[at + 1], '1',
+      'SET', 'u1', ARGV[at + 2], '1', 'SET', 'u1', ARGV[at + 3], '1', sets(at + 4)
+  end
+  if at <= z then return 'SET', 'u1', ARGV[at], '1', sets(at + 1) end
 end
-call('BITFIELD', bucket, unpack(set))
-return seen"
-        )
-    ),
-    || hash(&INSERT),
+local bits = redis.pcall('BITFIELD', bucket, sets(a + 2))
+if bits.err then return seen_in(bucket) and 1 or bits end
+for at = 1, #bits do
+  if bits[at] == 0 then return seen end
+end
+return 1"
+    )
 );
 
 /// Returns the age of the current bucket in widths, and the number of set bits in each bucket, newest first.
-static STATS: Script = Script::new(
-    concat!(
-        "local width = ARGV[1]
+static STATS: Script = Script::new(concat!(
+    "local width = ARGV[1]
 ",
-        clock!(),
-        "local counts = {}
+    clock!(),
+    "local counts = {}
 for back = 0, #KEYS - 1 do
   counts[#counts + 1] = redis.call('BITCOUNT', KEYS[(turn - back) % #KEYS + 1])
 end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
-    ),
-    || hash(&STATS),
-);
+));
 
 pub(super) async fn insert<C>(
     executor: &Executor<C>,

@@ -11,8 +11,8 @@ use super::super::script::Script;
 use crate::store::filter::Bucket;
 use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
-/// Four slots are two buckets. Every insertion reads all of them.
-pub(super) type Buckets = Ring<4>;
+/// Three slots are two buckets for each retention, and the current bucket. Every insertion reads all of them.
+pub(super) type Buckets = Ring<3>;
 
 /// Inserts by a script into the current bucket of a ring whose keys begin with `name`. An error of the server is in the reply.
 pub(super) async fn mark<C>(

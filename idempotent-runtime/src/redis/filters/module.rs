@@ -5,7 +5,7 @@ use ::redis::aio::ConnectionLike;
 
 use super::super::executor::Executor;
 use super::super::ring::{clock, put, turn};
-use super::super::script::{Script, hash};
+use super::super::script::{Script, each};
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::store::filter::{Shape, float};
 use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
@@ -15,44 +15,39 @@ use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 ///
 /// A bucket does not grow, because a growing filter is a chain of filters and becomes slower. A full bucket accepts no more
 /// members, so as long as it exists every member is perhaps seen.
-static INSERT: Script = Script::new(
-    concat!(
-        turn!(),
-        "local function seen_in(key)
-  return call('BF.EXISTS', key, ARGV[2]) == 1 or call('BF.CARD', key) >= tonumber(ARGV[3])
+static INSERT: Script = each!(
+    3,
+    turn!(3),
+    "local function seen_in(key)
+  return call('BF.EXISTS', key, ARGV[a + 1]) == 1 or call('BF.CARD', key) >= tonumber(ARGV[a + 2])
 end
 if seen_in(bucket) then return 1 end
 local seen = 0
-for at = 1, #KEYS do
+for at = k, last do
   if KEYS[at] ~= bucket and seen_in(KEYS[at]) then
     seen = 1
     break
   end
 end
 ",
-        put!(
-            "call('BF.RESERVE', bucket, ARGV[4], ARGV[3], 'NONSCALING')",
-            "call('BF.ADD', bucket, ARGV[2])
+    put!(
+        "call('BF.RESERVE', bucket, ARGV[a + 3], ARGV[a + 2], 'NONSCALING')",
+        "call('BF.ADD', bucket, ARGV[a + 1])
 return seen"
-        )
-    ),
-    || hash(&INSERT),
+    )
 );
 
 /// Returns the age of the current bucket in widths, and the number of members of each bucket, newest first.
-static STATS: Script = Script::new(
-    concat!(
-        "local width = ARGV[1]
+static STATS: Script = Script::new(concat!(
+    "local width = ARGV[1]
 ",
-        clock!(),
-        "local counts = {}
+    clock!(),
+    "local counts = {}
 for back = 0, #KEYS - 1 do
   counts[#counts + 1] = redis.call('BF.CARD', KEYS[(turn - back) % #KEYS + 1])
 end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
-    ),
-    || hash(&STATS),
-);
+));
 
 pub(super) async fn insert<C>(
     executor: &Executor<C>,

@@ -1,15 +1,19 @@
 //! Which replies belong to which operations of a pipeline.
 
-use bytes::Bytes;
+use ::redis::ErrorKind;
 
 use super::*;
-use crate::batch::Operation as _;
 use crate::batch::tests::assert_kept;
-use crate::redis::record_scripts::CLAIM;
+use crate::redis::record_scripts::{CLAIM, REMOVE, REMOVE_AND_NOTIFY};
 use crate::redis::scripted::Scripted;
 
 fn removal(key: &str, notifies: bool) -> Request {
-    Request::removal(key, &Bytes::from_static(b"own"), notifies, 1)
+    let script = if notifies {
+        &REMOVE_AND_NOTIFY
+    } else {
+        &REMOVE
+    };
+    Request::script(script, &[key], &[b"own"], Some(1))
 }
 
 fn claim(key: &str) -> Request {
@@ -104,10 +108,12 @@ async fn again_by_source() -> bool {
         claim("b"),
         removal("c", true),
         claim("d"),
+        removal("e", false),
     ];
     let unknown = "-NOSCRIPT No matching script.\r\n";
-    let replies = [":1\r\n", unknown, unknown, "*1\r\n:1\r\n"];
-    let server = Scripted::default().answers(&["b", "d", "a", "c"], &replies);
+    let replies = [":1\r\n", ":1\r\n", unknown, unknown];
+    let sent = ["b", "c", "d", "a", "e"];
+    let server = Scripted::default().answers(&sent, &replies);
     let answers = send(server, batch).await;
     assert_eq!(reply(&answers[1]), Ok(Value::Int(1)));
     assert_eq!(reply(&answers[2]), Ok(Value::Int(1)));
@@ -117,28 +123,30 @@ async fn again_by_source() -> bool {
     });
     let again: Vec<_> = again.collect();
     assert!(again.iter().all(|request| request.digest() == Some(1)));
-    if again.len() != 2 {
+    if again.len() != 3 {
         return false;
     }
     let sent = [
         "EVAL\r\n",
-        "redis.call",
-        "d",
+        "'SET'",
+        "\r\nd\r\n",
         "own",
         "-1",
         "EVAL\r\n",
-        "redis.pcall",
-        "a",
+        "'DEL'",
+        "\r\na\r\n",
+        "\r\ne\r\n",
+        "own",
         "own",
     ];
-    let server = Scripted::default().answers(&sent, &[":1\r\n", "*1\r\n$-1\r\n"]);
+    let server = Scripted::default().answers(&sent, &[":1\r\n", "*2\r\n$-1\r\n:1\r\n"]);
     let answers = send(server, again).await;
     let replies: Vec<_> = answers.iter().map(reply).collect();
-    replies == [Ok(Value::Nil), Ok(Value::Int(1))]
+    replies == [Ok(Value::Nil), Ok(Value::Int(1)), Ok(Value::Int(1))]
 }
 
 #[tokio::test]
-async fn removals_go_again_singly_if_the_server_refuses_their_keys_together() {
+async fn operations_go_again_singly_if_the_server_refuses_their_keys_together() {
     for (refusal, is_split) in [
         (
             "-CROSSSLOT Keys in request don't hash to the same slot\r\n",
@@ -195,4 +203,50 @@ async fn missing_replies_are_errors() {
         panic!("a removal without a reply has failed");
     };
     assert_eq!(error.kind(), ErrorKind::UnexpectedReturnType);
+}
+
+#[tokio::test]
+async fn a_call_has_operations_of_one_script_and_not_too_many() {
+    let batch = vec![
+        removal("a", false),
+        removal("b", true),
+        removal("c", false),
+        removal("d", true),
+        removal("e", false),
+    ];
+    let sent = [
+        "EVALSHA",
+        "\r\n3\r\n",
+        "\r\na\r\n",
+        "\r\nc\r\n",
+        "\r\ne\r\n",
+        "own",
+        "EVALSHA",
+        "\r\n2\r\n",
+        "\r\nb\r\n",
+        "\r\nd\r\n",
+        "own",
+        "own",
+    ];
+    let replies = ["*3\r\n:1\r\n$-1\r\n:0\r\n", "*2\r\n:1\r\n:0\r\n"];
+    let server = Scripted::default().answers(&sent, &replies);
+    let answers = send(server, batch).await;
+    let replies: Vec<_> = answers
+        .iter()
+        .map(|answer| reply(answer).unwrap())
+        .collect();
+    let [one, none, long] = [Value::Int(1), Value::Nil, Value::Int(0)];
+    assert_eq!(replies, [one.clone(), one, none, long.clone(), long]);
+
+    let batch: Vec<_> = (0..129).map(|at| removal(&at.to_string(), false)).collect();
+    let calls = Sent::new(batch, false).pipeline;
+    let keys: Vec<_> = calls
+        .cmd_iter()
+        .map(|call| match call.args_iter().nth(2) {
+            Some(::redis::Arg::Simple(number)) => str::from_utf8(number).unwrap(),
+            _ => panic!("a call has keys"),
+        })
+        .map(ToOwned::to_owned)
+        .collect();
+    assert_eq!(keys, ["64", "64", "1"]);
 }
