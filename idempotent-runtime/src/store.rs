@@ -15,7 +15,7 @@ mod durability;
 pub(crate) mod fencing;
 pub(crate) mod filter;
 mod finding;
-mod key;
+pub(crate) mod key;
 pub(crate) mod last_poll;
 mod local;
 #[cfg(any(

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use tokio::sync::watch;
 
 use super::connection::RedisConnection;
-use super::counting;
 use super::doctor::Doctor;
 use super::executor::Executor;
 use super::filters::Filters;
@@ -18,9 +17,10 @@ use super::listener::Listener;
 use super::records::Records;
 use super::topology::Topology;
 use super::{counting, fencing};
+use crate::store::key::member_key;
 use crate::store::{
     BloomFilter, BloomStats, Claim, Count, Durability, Entry, FencedClaim, Finding, Hint, Store,
-    StoreError, Swap,
+    StoreError, StoreErrorKind, Swap,
 };
 
 /// Stores records in Redis: one string with an expiry per key.
@@ -186,6 +186,26 @@ where
 
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.listener.as_ref()?.subscribe(key).await
+    }
+
+    async fn set_insert(
+        &self,
+        set: &str,
+        member: &[u8],
+        owner: &Bytes,
+        retention: Duration,
+    ) -> Result<Claim, StoreError> {
+        let key = member_key(set, member);
+        let full = match self.claim(&key, owner, retention).await {
+            Err(error) if error.kind() == StoreErrorKind::Full => error,
+            answer => return answer,
+        };
+        // A server without memory refuses also the claim of a member that it has.
+        match self.get(&key).await? {
+            Some(Entry { value, .. }) if value == owner => Ok(Claim::Claimed),
+            Some(Entry { value, .. }) => Ok(Claim::Taken(value)),
+            None => Err(full),
+        }
     }
 
     async fn exchange(

@@ -18,7 +18,7 @@ use super::finding::Finding;
 use super::key::member_key;
 use super::local::LocalStore;
 use super::queue::{Pause, Queues};
-use crate::error::store::{StoreError, StoreErrorKind};
+use crate::error::store::StoreError;
 use crate::policy::times::SHORTEST_TTL;
 use crate::record::count::{self, Next};
 
@@ -250,17 +250,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         owner: &Bytes,
         retention: Duration,
     ) -> Result<Claim, StoreError> {
-        let key = member_key(set, member);
-        let full = match self.claim(&key, owner, retention).await {
-            Err(error) if error.kind() == StoreErrorKind::Full => error,
-            answer => return answer,
-        };
-        // A store without memory may refuse the claim of a member that it has.
-        match self.get(&key).await? {
-            Some(Entry { value, .. }) if value == owner => Ok(Claim::Claimed),
-            Some(Entry { value, .. }) => Ok(Claim::Taken(value)),
-            None => Err(full),
-        }
+        self.claim(&member_key(set, member), owner, retention).await
     }
 
     /// Removes `member` from a set if it belongs to `owner`. `retention` must be the same as in [`set_insert`](Self::set_insert).
