@@ -68,8 +68,12 @@ impl Advice {
 
 /// Whether the outcome of the key is known, so that the next intention needs a new key.
 pub(crate) fn ends_key(status: StatusCode, is_replay: bool, problem: Option<&Problem>) -> bool {
-    if status.is_success() || matches!(status.as_u16(), 300..=304) {
+    if status.is_success() {
         return true;
+    }
+    // Only a redirect of the work itself: another may be to a page for signing in, although an earlier try has done the work.
+    if status.is_redirection() {
+        return is_replay || status == StatusCode::SEE_OTHER;
     }
     // A stored failure of the server may be a charged card.
     if is_replay {

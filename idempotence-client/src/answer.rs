@@ -55,8 +55,8 @@ impl Answer {
     /// Whether the outcome of the key is known, so that the next intention needs a new key.
     ///
     /// False while the work may be done or not, may still run, or did not begin, for example after `outcome_unknown`, after
-    /// `in_progress` until the deadline, or after an error of the handler. Then only a request with the same
-    /// [key](Self::key) cannot do the work twice.
+    /// `in_progress` until the deadline, or after an error of the handler. Then send
+    /// it again only with the same [key](Self::key): a new key could do the work twice.
     pub fn ends_key(&self) -> bool {
         self.ends_key
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderName, HeaderValue, Method};
-use reqwest::{Request, Response};
+use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use crate::backoff::Backoff;
@@ -25,7 +25,7 @@ use crate::tries::{Patience, Tries};
 /// **Only a server that honours keys may get a request twice.** So name the servers that do.
 ///
 /// ```
-/// use idempotence_client::{Answer, IdempotentRequests};
+/// use idempotence_client::{Answer, IdempotentRequests, same_server_redirects};
 /// use reqwest_middleware::ClientBuilder;
 /// # use axum::{Router, routing::post};
 /// # use idempotence::{Idempotency, MemoryStore, http::IdempotencyLayer};
@@ -38,7 +38,8 @@ use crate::tries::{Patience, Tries};
 /// # let url = format!("http://{}/orders", listener.local_addr()?);
 /// # tokio::spawn(async move { axum::serve(listener, shop).await });
 ///
-/// let client = ClientBuilder::new(reqwest::Client::new())
+/// let http = reqwest::Client::builder().redirect(same_server_redirects()).build()?;
+/// let client = ClientBuilder::new(http)
 ///     .with(IdempotentRequests::to_hosts(["127.0.0.1"]))
 ///     .build();
 /// let response = client.post(&url).body("tea").send().await?;
@@ -53,7 +54,7 @@ use crate::tries::{Patience, Tries};
 ///
 /// # Errors
 ///
-/// [`Unanswered`](crate::Unanswered), if no try got an answer; [`InvalidKey`], if the header of the request has a
+/// [`Unanswered`](crate::Unanswered), if the last try got no answer; [`InvalidKey`], if the header of the request has a
 /// malformed key, or two keys. Both are `reqwest_middleware::Error::Middleware`.
 ///
 /// # Cancellation
@@ -185,6 +186,10 @@ impl IdempotentRequests {
         extensions: &mut Extensions,
     ) -> std::result::Result<Option<IdempotencyKey>, InvalidKey> {
         let given = extensions.get::<IdempotencyKey>().cloned();
+        let used = extensions.get::<Used>();
+        let used = used
+            .filter(|used| used.is_of(request))
+            .map(|used| used.key.clone());
         let has_method = self.convention.methods.contains(request.method());
         if given.is_none() && !(has_method && (self.is_guarded)(request)) {
             return Ok(None);
@@ -199,14 +204,18 @@ impl IdempotentRequests {
             (Some(line), None) => IdempotencyKey::read(line, *is_quoted)?,
             (Some(_), Some(_)) => return Err(InvalidKey),
             (None, _) => {
-                let key = given.unwrap_or_else(IdempotencyKey::random);
+                let key = given.or(used).unwrap_or_else(IdempotencyKey::random);
                 let value = key.header(*is_quoted).map_err(|_| InvalidKey)?;
                 request.headers_mut().insert(name, value);
                 key
             }
         };
         // A retry middleware outside of this one sends the same logical request again, with the same extensions.
-        extensions.insert(key.clone());
+        extensions.insert(Used {
+            key: key.clone(),
+            method: request.method().clone(),
+            url: request.url().clone(),
+        });
         Ok(Some(key))
     }
 
@@ -226,6 +235,21 @@ impl IdempotentRequests {
             extensions.insert(FirstSent(value.clone()));
             request.headers_mut().insert(name, value);
         }
+    }
+}
+
+/// The key of a request that was sent, in its extensions. A key of the caller has the type [`IdempotencyKey`] there, and another
+/// middleware with other servers must not take a made key for it.
+#[derive(Clone)]
+struct Used {
+    key: IdempotencyKey,
+    method: Method,
+    url: Url,
+}
+
+impl Used {
+    fn is_of(&self, request: &Request) -> bool {
+        self.method == *request.method() && self.url == *request.url()
     }
 }
 

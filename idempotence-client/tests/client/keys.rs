@@ -198,6 +198,56 @@ async fn another_retry_middleware_inside_or_outside_keeps_the_key_and_the_time_o
     }
 }
 
+#[tokio::test]
+async fn a_middleware_for_other_servers_changes_nothing() {
+    let script = lost(1);
+    let other = || IdempotentRequests::to_hosts(["bank.example"]);
+    let client = ClientBuilder::new(reqwest::Client::new())
+        .with(Again)
+        .with(requests().without_retries())
+        .with(other().profile(Profile::Repeatability))
+        .with(other().profile(Profile::Stripe))
+        .with(script.clone())
+        .build();
+    let response = client.post(URL).send().await.unwrap();
+    let keys = script.keys();
+    assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
+    let key = Answer::of(&response).unwrap().key().as_str().to_owned();
+    assert_eq!(keys[0], Some(format!("\"{key}\"")));
+    assert_eq!(script.header("repeatability-first-sent"), [None, None]);
+}
+
+/// Sends another request before each request, with the same extensions.
+struct SignsIn;
+
+#[async_trait]
+impl Middleware for SignsIn {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response> {
+        let mut session = request.try_clone().unwrap();
+        session.url_mut().set_path("/session");
+        next.clone().run(session, extensions).await?;
+        next.run(request, extensions).await
+    }
+}
+
+#[tokio::test]
+async fn another_request_with_the_same_extensions_has_another_key() {
+    let script = Script::default();
+    let client = ClientBuilder::new(reqwest::Client::new())
+        .with(SignsIn)
+        .with(requests())
+        .with(script.clone())
+        .build();
+    client.post(URL).send().await.unwrap();
+    let keys = script.keys();
+    assert!(keys.len() == 2 && keys[0] != keys[1], "{keys:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_retries_errors_stay_as_reqwest_returns_them() {
     let script = lost(1);

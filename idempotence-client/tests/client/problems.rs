@@ -14,6 +14,19 @@ async fn send(first: Step) -> (Response, usize) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_redirect_of_the_work_ends_the_key() {
+    for (status, ends) in [(302, false), (303, true), (307, false)] {
+        let script = Script::new([answer(status, &[], "")]);
+        let response = script.client(requests()).post(URL).send().await.unwrap();
+        assert_eq!(Answer::of(&response).unwrap().ends_key(), ends, "{status}");
+    }
+    let replay = [("idempotency-replayed", "true")];
+    let script = Script::new([answer(302, &replay, "")]);
+    let response = script.client(requests()).post(URL).send().await.unwrap();
+    assert!(Answer::of(&response).unwrap().ends_key());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_that_waiting_does_not_help_is_final() {
     for (status, code, action, ends_key) in [
         (422, "payload_mismatch", "fix", true),
