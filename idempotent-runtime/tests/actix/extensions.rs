@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use actix_web::dev::{Service as _, ServiceResponse};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
-use futures_util::FutureExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, StoreErrorKind};
@@ -100,6 +100,12 @@ async fn endless() -> HttpResponse {
     std::future::pending().await
 }
 
+/// A response whose body does not end.
+async fn stream() -> HttpResponse {
+    let chunk = futures_util::stream::once(async { Ok::<_, Error>("tea".into()) });
+    HttpResponse::Created().streaming(chunk.chain(futures_util::stream::pending()))
+}
+
 #[tokio::test]
 async fn a_handler_that_loses_its_lease_is_stopped_and_the_answer_is_500() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -107,12 +113,15 @@ async fn a_handler_that_loses_its_lease_is_stopped_and_the_answer_is_500() {
     let lease = Duration::from_millis(300);
     let layer = scoped(&Idempotency::new(store)).lease(lease).build();
     let service = serve(move |routes| {
-        let resource = web::resource("/orders").wrap(layer.clone());
-        routes.service(resource.route(web::post().to(endless)));
+        let resource = |path| web::resource(path).wrap(layer.clone());
+        routes.service(resource("/orders").route(web::post().to(endless)));
+        routes.service(resource("/streams").route(web::post().to(stream)));
     })
     .await;
-    let lost = crate::client::within(service.send(keyed("/orders", "a"), "")).await;
-    assert_eq!(lost.refusal(), (500, "lease_lost".to_owned()));
+    for path in ["/orders", "/streams"] {
+        let lost = crate::client::within(service.send(keyed(path, "a"), "")).await;
+        assert_eq!(lost.refusal(), (500, "lease_lost".to_owned()), "{path}");
+    }
 }
 
 /// What the handler has beside its head and its body stays in its response.

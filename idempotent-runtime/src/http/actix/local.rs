@@ -52,11 +52,15 @@ impl Local {
         let Parts { request, response } = self.0.take();
         let status = actix_web::http::StatusCode::from_u16(head.status.as_u16());
         let status = status.map_err(ErrorInternalServerError)?;
+        // A refusal has nothing of the response of the handler, which came too late.
+        let outcome = head.extensions.get::<IdempotencyOutcome>();
+        let response = response.filter(|_| outcome != Some(&IdempotencyOutcome::Refused));
         let mut response = response.unwrap_or_else(|| HttpResponse::with_body(status, ()));
+        *response.status_mut() = status;
         *response.headers_mut() = convert::old_headers(&head.headers);
         {
             let mut local = response.extensions_mut();
-            if let Some(outcome) = head.extensions.get::<IdempotencyOutcome>() {
+            if let Some(outcome) = outcome {
                 local.insert(*outcome);
             }
             if let Some(error) = head.extensions.get::<Arc<Error>>() {
