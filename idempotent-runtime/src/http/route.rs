@@ -59,7 +59,9 @@ impl fmt::Display for NoRoute {
     }
 }
 
-#[cfg(feature = "axum")]
+#[cfg(all(feature = "axum", feature = "actix"))]
+const UNKNOWN: &str = "the route of the request is not known: with axum add the layer by `Router::route_layer`; with actix wrap resources instead of the whole `App`; or give the layer a name";
+#[cfg(all(feature = "axum", not(feature = "actix")))]
 const UNKNOWN: &str = "the route of the request is not known: add the layer by `Router::route_layer` of axum, or give the layer a name";
 #[cfg(all(feature = "actix", not(feature = "axum")))]
 const UNKNOWN: &str = "the route of the request is not known: no resource of actix has its path; wrap resources instead of the whole `App`, or give the layer a name";
