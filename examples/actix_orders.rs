@@ -125,7 +125,7 @@ async fn place(shop: web::Data<Shop>, order: web::Json<Order>) -> HttpResponse {
 
 // The attribute.
 
-/// A terminal that charges cards. It is of one thread.
+/// A terminal that charges cards. It must stay on one thread.
 #[derive(Default)]
 struct Terminal {
     charges: Cell<u64>,

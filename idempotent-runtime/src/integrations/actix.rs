@@ -30,15 +30,18 @@
 //! # What differs from a server of `tower`
 //!
 //! * The route is the pattern of the resource, with its scopes: `/shop/orders/{id}`. `App::wrap` also sees requests that no resource
-//!   matches. With a key they get 500 `invalid_key`, because they have no route. So wrap resources or scopes.
+//!   matches. With a key they get 500 `invalid_key`, because they have no route. So wrap resources.
 //! * `scope_by_extension` reads the extensions of the request in actix (`request.extensions_mut().insert(user)`). The type must be
 //!   `Send` and `Sync`. `scope_by` gets a head of the crate `http` 1, which has the method, the URI and the headers, and none of
 //!   these extensions.
 //! * A handler finds its [`IdempotencyContext`](crate::IdempotencyContext) by `web::ReqData`. It decides about its response by
 //!   `response.extensions_mut().insert(Decision::Hold)`.
 //! * A panic of a handler closes the connection, because actix answers no panic.
-//! * If the lease is lost, the handler is stopped, and its request with it. So this refusal is an error of actix with the usual
-//!   response, and not a response.
+//! * If the lease is lost while the handler runs, the handler is stopped, and its request with it. Then middlewares outside get an
+//!   `Err`; its response is the usual refusal.
+//! * An `Err` of a middleware between the layer and the handler holds the key until the lease ends, because the layer cannot see
+//!   whether the handler ran. So put a middleware that refuses requests outside of the layer.
+//! * A handler that blocks its thread also blocks the renewals of all leases of its worker.
 //!
 //! # Cancellation
 //!
