@@ -175,7 +175,8 @@ impl<I> IdempotencyContext<I> {
     /// any process. A resource that stores the number of its last writer, and refuses a smaller number, is safe from a run that
     /// was paused for longer than its lease and then continues. Positive, and less than 2⁵³.
     ///
-    /// A number orders writes. It does not make them happen once: if two runs write in their order, both are accepted.
+    /// A number orders writes. It does not make them happen once: if two runs write in their order, both are accepted. Compare
+    /// numbers of one key only.
     ///
     /// 0 if the call is not [guarded](Self::is_guarded): smaller than the number of every guarded run.
     ///
@@ -184,7 +185,7 @@ impl<I> IdempotencyContext<I> {
     /// use idempotence::{Fenced, IdempotencyContext};
     ///
     /// fn update(cx: &IdempotencyContext<Fenced<idempotence::OneIntent>>) -> (&'static str, i64) {
-    ///     ("UPDATE stock SET amount = amount - 1, fence = $1 WHERE id = 7 AND fence <= $1", cx.fence())
+    ///     ("UPDATE orders SET state = 'packed', fence = $1 WHERE id = 7 AND fence <= $1", cx.fence())
     /// }
     /// ```
     pub fn fence(&self) -> i64
@@ -209,8 +210,8 @@ impl<I> IdempotencyContext<I> {
         Ok(self.known_fence().map_or(0, |fence| fence.number))
     }
 
-    /// How many runs of the key began since its last success, this run included: 1, and more after runs that failed, died or were
-    /// dropped.
+    /// How many runs of the key began since its last success, this run included: 1 for the first run, 2 for the next run after
+    /// one that failed, died or was dropped.
     ///
     /// `None` if nothing counts the runs: the call has no option `fence`, or is not [guarded](Self::is_guarded). The count is
     /// forgotten with the number of the fence, a day after the last run or after its `ttl`, whichever is longer.
@@ -221,7 +222,8 @@ impl<I> IdempotencyContext<I> {
     /// Whether this call took over from a run that never ended: its process died, its future was dropped, its body panicked, or it lost
     /// its lease. What that run did is unknown, so check it before you repeat it.
     ///
-    /// A run that ended is also reported if its end was stored, and its process died before it noted this for the fence.
+    /// A run that ended is also reported if its process died before it noted this for the fence, or if this call claimed the key in
+    /// the moment in which that run freed it.
     ///
     /// `None` as for [`attempt`](Self::attempt).
     pub fn took_over(&self) -> Option<bool> {

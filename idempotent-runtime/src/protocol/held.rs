@@ -95,7 +95,7 @@ impl Held {
 
     /// Ends the call: stores its result, frees the key, or leaves the key taken, as the policy says.
     ///
-    /// Takes at most one round trip, and at most the handle's deadline. After that it continues in the background.
+    /// Takes at most one round trip, and at most the handle's deadline. With a fence it may take both once more. After that it continues in the background.
     ///
     /// # Cancellation
     ///
