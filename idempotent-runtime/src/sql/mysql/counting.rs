@@ -30,26 +30,36 @@ macro_rules! last {
     };
 }
 
-/// What a count changes in a stored row. `$first` is the line of a new window, `$id` the attempt, and `$end` the end of a new
-/// window.
-///
-/// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last. The check of the
-/// length refuses lines that the pattern wrongly accepts: a second newline at the end, or a wrong number of attempts.
-macro_rules! counted {
-    ($now:expr, $first:expr, $id:expr, $end:expr) => {
+/// Whether the stored value is a line. The check of the length refuses lines that the pattern wrongly accepts: a second newline at
+/// the end, or a wrong number of attempts.
+macro_rules! is_line {
+    () => {
         concat!(
-            " ON DUPLICATE KEY UPDATE value = IF(expires_at <= ",
-            $now,
-            ", ",
-            $first,
-            ", IF(",
             line!(),
             " COLLATE latin1_bin REGEXP '^idem1 C count=[1-9][0-9]{0,14} last=([0-9a-f]{16},){0,31}[0-9a-f]{16}\n$' \
              AND LENGTH(value) = 20 + LENGTH(",
             digits!(),
             ") + 17 * LEAST(CAST(",
             digits!(),
-            " AS UNSIGNED), 32) AND LOCATE(",
+            " AS UNSIGNED), 32)"
+        )
+    };
+}
+
+/// What a count changes in a stored row. `$first` is the line of a new window, `$id` the attempt, and `$end` the end of a new
+/// window.
+///
+/// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last.
+macro_rules! counted {
+    ($now:expr, $first:expr, $id:expr, $end:expr) => {
+        concat!(
+            "value = IF(expires_at <= ",
+            $now,
+            ", ",
+            $first,
+            ", IF(",
+            is_line!(),
+            " AND LOCATE(",
             $id,
             ", value) = 0, CONCAT('idem1 C count=', LEAST(CAST(",
             digits!(),
@@ -69,22 +79,27 @@ macro_rules! counted {
         )
     };
 }
-pub(super) use {counted, digits, last, line};
+pub(super) use {counted, digits, is_line, last, line};
 
-/// The answer has the number of the attempt as the last inserted id: 1 for an inserted row; 0 if the stored value does not name
-/// the attempt, because it is no line of a counter.
+/// The answer has the number of the attempt as the last inserted id: 1 for an inserted row; 0 if the stored value is no line. The
+/// first assignment sets this id and changes nothing. It reads the row before the count: MariaDB mixes up the old and the new value
+/// of a changed `value` in the mode `ORACLE`.
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (`key`, value, expires_at) \
-     VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND)",
+     VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND) \
+     ON DUPLICATE KEY UPDATE expires_at = IF(LAST_INSERT_ID(IF(expires_at <= UTC_TIMESTAMP(6), 1, IF(",
+    is_line!(),
+    ", IF(LOCATE(?, value) = 0, LEAST(CAST(",
+    digits!(),
+    " AS UNSIGNED) + 1, 999999999999999), CAST(",
+    digits!(),
+    " AS UNSIGNED) - (LENGTH(value) - 16 - LOCATE(?, value)) DIV 17), 0))) < 0, NULL, expires_at), ",
     counted!(
         "UTC_TIMESTAMP(6)",
         "?",
         "?",
         "UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND"
-    ),
-    ", value = IF(LAST_INSERT_ID(IF(LOCATE(?, value) = 0, 0, CAST(",
-    digits!(),
-    " AS UNSIGNED) - (LENGTH(value) - 16 - LOCATE(?, value)) DIV 17)) < 0, NULL, value)"
+    )
 );
 
 /// The record after the count. The window may have ended meanwhile. It is still the window of the attempt.
@@ -105,12 +120,12 @@ impl Counting for MySql {
             .bind(key.as_bytes())
             .bind(first)
             .bind(micros)
+            .bind(id)
+            .bind(id)
             .bind(first)
             .bind(id)
             .bind(id)
-            .bind(micros)
-            .bind(id)
-            .bind(id);
+            .bind(micros);
         let number = count.execute(&mut *connection).await?.last_insert_id();
         let line = sqlx::query_as(LINE).bind(key.as_bytes());
         let line: Option<(Vec<u8>, i64)> = line.fetch_optional(connection).await?;

@@ -5,7 +5,7 @@
 //!
 //! A set of these changes is in eight variables of 64 bits.
 
-use crate::sql::mysql::counting::{counted, digits, last, line};
+use crate::sql::mysql::counting::{counted, digits, is_line, last, line};
 
 macro_rules! now {
     () => {
@@ -209,11 +209,14 @@ pub(super) const COUNT: &str = insert!(
     "counts",
     "",
     // The line of a first attempt has the attempt at this place.
-    counted!(
-        now!(),
-        "VALUES(value)",
-        "SUBSTRING(VALUES(value), 22, 16)",
-        "VALUES(expires_at)"
+    concat!(
+        " ON DUPLICATE KEY UPDATE ",
+        counted!(
+            now!(),
+            "VALUES(value)",
+            "SUBSTRING(VALUES(value), 22, 16)",
+            "VALUES(expires_at)"
+        )
     )
 );
 
