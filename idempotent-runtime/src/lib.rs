@@ -23,7 +23,8 @@ mod batch;
     feature = "mysql",
     feature = "postgres",
     feature = "redis",
-    feature = "sqlite"
+    feature = "sqlite",
+    test
 ))]
 mod broken;
 mod call;
