@@ -108,6 +108,8 @@ pub enum HistoryEvent {
     Unrecorded(Call),
     /// The batches of the process since its start.
     Batches(u32, Batches),
+    /// The process runs. A process notes this again and again, because it may be killed while it does not run.
+    Awake(u32),
     /// The process did not run for this time, which ends now.
     Starved(u32, Micros),
     /// A thread of the process panicked.

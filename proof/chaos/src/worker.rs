@@ -130,11 +130,13 @@ pub(crate) fn note_panics(history: &Arc<History>, process: u32) {
 }
 
 /// Starts a thread that notes pauses. A machine that is too busy to run this thread does not run the other threads. The effect
-/// is the same as of a planned pause.
+/// is the same as of a planned pause. Also notes that the process runs, because a process that is killed in a pause cannot note the
+/// pause.
 pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
     let history = Arc::clone(history);
     thread::spawn(move || {
         let mut last = now();
+        let mut awake = 0;
         loop {
             thread::sleep(Duration::from_millis(10));
             let paused = now() - last;
@@ -142,6 +144,10 @@ pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
                 history.note(HistoryEvent::Starved(process, paused));
             }
             last = now();
+            if last - awake > NOTED / 2 {
+                history.note(HistoryEvent::Awake(process));
+                awake = last;
+            }
         }
     });
 }

@@ -110,6 +110,15 @@ fn two_bodies_at_once_are_found() {
     assert_eq!(runs_on.violations(&[]), [Rule::NoOverlap]);
     let starved = both(history()).at(950, HistoryEvent::Starved(1, 750_000));
     assert_eq!(starved.violations(&[]), []);
+    let silent_until_killed = |awake| {
+        let history = history().body(1, REPORT, 100);
+        let history = history.at(awake, HistoryEvent::Awake(1));
+        let history = history.success(2, REPORT, 900, 1100);
+        history.at(950, HistoryEvent::Killed(1))
+    };
+    assert_eq!(silent_until_killed(200).violations(&[]), []);
+    let runs_until_killed = silent_until_killed(940);
+    assert_eq!(runs_until_killed.violations(&[]), [Rule::NoOverlap]);
     let other = both(history()).at(200, HistoryEvent::Stopped(3));
     let other = other.at(950, HistoryEvent::Killed(3));
     assert_eq!(other.violations(&[]), [Rule::NoOverlap]);

@@ -48,6 +48,8 @@ pub(super) struct Process {
     finished: bool,
     panicked: bool,
     stopped: Option<Micros>,
+    /// When the process last noted that it runs.
+    awake: Option<Micros>,
     pauses: Vec<(Micros, Micros)>,
 }
 
@@ -84,6 +86,7 @@ impl Timeline {
                         trace.unrecorded = true;
                     }
                 }
+                HistoryEvent::Awake(process) => timeline.process(process).awake = Some(at),
                 HistoryEvent::Starved(process, lasted) => {
                     let pause = (at.saturating_sub(lasted), at);
                     timeline.process(process).pauses.push(pause);
@@ -91,8 +94,7 @@ impl Timeline {
                 HistoryEvent::Stopped(process) => timeline.process(process).stopped = Some(at),
                 HistoryEvent::Continued(process) => timeline.process(process).resume(at),
                 HistoryEvent::Killed(process) => {
-                    timeline.process(process).resume(at);
-                    timeline.process(process).killed = Some(at);
+                    timeline.process(process).kill(at);
                 }
                 HistoryEvent::Panicked(process) => timeline.process(process).panicked = true,
                 HistoryEvent::Finished(process) => timeline.process(process).finished = true,
@@ -292,6 +294,12 @@ impl Process {
     fn resume(&mut self, at: Micros) {
         self.pauses
             .extend(self.stopped.take().map(|from| (from, at)));
+    }
+
+    fn kill(&mut self, at: Micros) {
+        self.resume(at);
+        self.pauses.extend(self.awake.map(|awake| (awake, at)));
+        self.killed = Some(at);
     }
 }
 

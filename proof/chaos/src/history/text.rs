@@ -98,6 +98,7 @@ impl fmt::Display for Line {
                 } = batches;
                 write!(f, "batches {process} {sent} {operations} {broken}")
             }
+            HistoryEvent::Awake(process) => write!(f, "awake {process}"),
             HistoryEvent::Starved(process, micros) => write!(f, "starved {process} {micros}"),
             HistoryEvent::Panicked(process) => write!(f, "panicked {process}"),
             HistoryEvent::Finished(process) => write!(f, "finished {process}"),
@@ -144,6 +145,7 @@ impl FromStr for Line {
                 };
                 HistoryEvent::Batches(process, batches)
             }
+            "awake" => HistoryEvent::Awake(read_next(&mut words)?),
             "starved" => HistoryEvent::Starved(read_next(&mut words)?, read_next(&mut words)?),
             "panicked" => HistoryEvent::Panicked(read_next(&mut words)?),
             "finished" => HistoryEvent::Finished(read_next(&mut words)?),
@@ -197,6 +199,7 @@ mod tests {
             HistoryEvent::Answered(call, key, Answer::Replay(call)),
             HistoryEvent::Answered(call, key, Answer::GaveUp),
             HistoryEvent::Unrecorded(call),
+            HistoryEvent::Awake(3),
             HistoryEvent::Starved(3, 90_000),
             HistoryEvent::Batches(
                 3,
