@@ -24,8 +24,13 @@ const UNKNOWN: [&str; 3] = ["lease_lost", "outcome_unknown", "taken"];
 /// Statuses of servers and proxies that ask for another try.
 const LATER: [u16; 5] = [408, 429, 502, 503, 504];
 
-/// These refusals are about the moment, so an earlier try may have passed: its session was valid, or its window open.
-const MOMENTARY: [&str; 2] = ["scope_missing", "first_sent_outside_window"];
+/// These refusals are about this try. An earlier try may have passed and done the work: its session was valid, its window open, or
+/// its payload the first one.
+const OF_THIS_TRY: [&str; 3] = [
+    "first_sent_outside_window",
+    "payload_mismatch",
+    "scope_missing",
+];
 
 impl Advice {
     /// The advice of an answer.
@@ -87,7 +92,7 @@ pub(crate) fn ends_key(status: StatusCode, is_replay: bool, problem: Option<&Pro
     let is_one_of = |codes: &[&str]| code.is_some_and(|code| codes.contains(&code));
     match action {
         ClientAction::Wait | ClientAction::NewToken => false,
-        ClientAction::Fix => !status.is_server_error() && !is_one_of(&MOMENTARY),
+        ClientAction::Fix => !status.is_server_error() && !is_one_of(&OF_THIS_TRY),
         ClientAction::Ignore | ClientAction::Refresh => !is_one_of(&UNKNOWN),
     }
 }

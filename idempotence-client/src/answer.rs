@@ -57,6 +57,9 @@ impl Answer {
     /// False while the work may be done or not, may still run, or did not begin, for example after `outcome_unknown`, after
     /// `in_progress` until the deadline, or after an error of the handler. Then send
     /// it again only with the same [key](Self::key): a new key could do the work twice.
+    ///
+    /// False after `payload_mismatch`, too. The key belongs to a request with another payload, which may have done its work: find out
+    /// why the payloads differ before you make a new key.
     pub fn ends_key(&self) -> bool {
         self.ends_key
     }

@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _};
 
-/// Reads the body up to `limit` bytes. An event stream is not read.
+/// Reads the body up to `limit` bytes. An event stream is not read, and with the limit 0 nothing is.
 ///
 /// # Errors
 ///
@@ -32,7 +32,7 @@ pub(crate) async fn read(
         frames: VecDeque::new(),
         rest: Some(rest),
     };
-    if !is_stream {
+    if !is_stream && limit > 0 {
         body.read(limit).await?;
     }
     Ok(http::Response::from_parts(head, body))

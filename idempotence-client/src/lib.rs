@@ -4,6 +4,7 @@ mod advice;
 mod answer;
 mod backoff;
 mod body;
+mod first_sent;
 mod key;
 mod problem;
 mod profile;
@@ -13,6 +14,7 @@ mod tries;
 mod unanswered;
 
 pub use self::answer::Answer;
+pub use self::first_sent::FirstSent;
 pub use self::key::{IdempotencyKey, InvalidKey};
 pub use self::problem::{ClientAction, Problem};
 pub use self::profile::Profile;

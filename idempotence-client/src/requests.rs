@@ -1,14 +1,15 @@
 //! The middleware.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use http::{Extensions, HeaderName, HeaderValue, Method};
+use http::{Extensions, HeaderName, Method};
 use reqwest::{Request, Response, Url};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use crate::backoff::Backoff;
+use crate::first_sent::FirstSent;
 use crate::key::{IdempotencyKey, InvalidKey};
 use crate::profile::{Convention, Profile};
 use crate::tries::{Patience, Tries};
@@ -109,9 +110,12 @@ impl IdempotentRequests {
         self
     }
 
-    /// The header of the key, for example `PayPal-Request-Id`.
+    /// The header of the key, for example `PayPal-Request-Id`. A header with another name than the header of the profile has the key
+    /// without quotes.
     #[must_use]
     pub fn key_header(mut self, name: HeaderName) -> Self {
+        // Only the header of the IETF draft is a String of RFC 9651.
+        self.convention.is_quoted &= self.convention.key == name;
         self.convention.key = name;
         self
     }
@@ -132,7 +136,8 @@ impl IdempotentRequests {
 
     /// The longest time for all tries and pauses of a request. Default: 1 min.
     ///
-    /// If the next pause does not fit in this time, the caller gets the last answer or error at once.
+    /// If less than a second (of a deadline below 10 s: less than a tenth) would remain for a try after the next pause, the caller
+    /// gets the last answer or error at once.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.patience(|patience| patience.deadline = deadline)
@@ -179,17 +184,16 @@ impl IdempotentRequests {
         self
     }
 
-    /// Adds the key to the request. Returns `None` if the request is not guarded.
+    /// Adds the key and the time of the first try to the request. Returns the key, or `None` if the request is not guarded.
     fn add_key(
         &self,
         request: &mut Request,
         extensions: &mut Extensions,
     ) -> std::result::Result<Option<IdempotencyKey>, InvalidKey> {
         let given = extensions.get::<IdempotencyKey>().cloned();
+        let first_sent = extensions.get::<FirstSent>().copied();
         let used = extensions.get::<Used>();
-        let used = used
-            .filter(|used| used.is_of(request))
-            .map(|used| used.key.clone());
+        let used = used.filter(|used| used.is_of(request)).cloned();
         let has_method = self.convention.methods.contains(request.method());
         if given.is_none() && !(has_method && (self.is_guarded)(request)) {
             return Ok(None);
@@ -204,47 +208,44 @@ impl IdempotentRequests {
             (Some(line), None) => IdempotencyKey::read(line, *is_quoted)?,
             (Some(_), Some(_)) => return Err(InvalidKey),
             (None, _) => {
+                let used = used.as_ref().map(|used| used.key.clone());
                 let key = given.or(used).unwrap_or_else(IdempotencyKey::random);
                 let value = key.header(*is_quoted).map_err(|_| InvalidKey)?;
                 request.headers_mut().insert(name, value);
                 key
             }
         };
+        let earlier = used.map(|used| used.first_sent);
+        let first_sent = first_sent.or(earlier).unwrap_or_else(FirstSent::now);
+        self.add_first_sent(request, first_sent);
         // A retry middleware outside of this one sends the same logical request again, with the same extensions.
         extensions.insert(Used {
             key: key.clone(),
             method: request.method().clone(),
             url: request.url().clone(),
+            first_sent,
         });
         Ok(Some(key))
     }
 
-    /// Adds the time of the first try.
-    fn add_first_sent(&self, request: &mut Request, extensions: &mut Extensions) {
-        let Some(name) = &self.convention.first_sent else {
-            return;
-        };
-        if request.headers().contains_key(name) {
-            return;
-        }
-        let first_sent = match extensions.get::<FirstSent>() {
-            Some(FirstSent(value)) => Some(value.clone()),
-            None => HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now())).ok(),
-        };
-        if let Some(value) = first_sent {
-            extensions.insert(FirstSent(value.clone()));
+    /// Adds the time of the first try, if the convention has it and the caller has not set the header.
+    fn add_first_sent(&self, request: &mut Request, first_sent: FirstSent) {
+        let name = self.convention.first_sent.as_ref();
+        let name = name.filter(|name| !request.headers().contains_key(*name));
+        if let (Some(name), Some(value)) = (name, first_sent.header()) {
             request.headers_mut().insert(name, value);
         }
     }
 }
 
-/// The key of a request that was sent, in its extensions. A key of the caller has the type [`IdempotencyKey`] there, and another
-/// middleware with other servers must not take a made key for it.
+/// The key of a request that was sent and the time of its first try, in its extensions. A key of the caller has the type
+/// [`IdempotencyKey`] there, and another middleware with other servers must not take a made key for it.
 #[derive(Clone)]
 struct Used {
     key: IdempotencyKey,
     method: Method,
     url: Url,
+    first_sent: FirstSent,
 }
 
 impl Used {
@@ -252,10 +253,6 @@ impl Used {
         self.method == *request.method() && self.url == *request.url()
     }
 }
-
-/// The time of the first try, in the extensions of the request.
-#[derive(Clone)]
-struct FirstSent(HeaderValue);
 
 #[async_trait]
 impl Middleware for IdempotentRequests {
@@ -269,7 +266,6 @@ impl Middleware for IdempotentRequests {
         let Some(key) = key.map_err(Error::middleware)? else {
             return next.run(request, extensions).await;
         };
-        self.add_first_sent(&mut request, extensions);
         self.tries.send(key, request, extensions, next).await
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Tries {
     pub(crate) patience: Option<Patience>,
 }
 
+/// A try with less time than this would only lose the last answer.
+const SHORTEST_TRY: Duration = Duration::from_secs(1);
+
 /// How long a request is repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -34,6 +37,15 @@ pub(crate) struct Patience {
     pub(crate) deadline: Duration,
     pub(crate) try_timeout: Duration,
     pub(crate) backoff: Backoff,
+}
+
+impl Patience {
+    /// Whether enough of the remaining time is left for a try after this pause.
+    fn has_time_after(&self, pause: Duration, remaining: Duration) -> bool {
+        let shortest = SHORTEST_TRY.min(self.try_timeout).min(self.deadline / 10);
+        let rest = remaining.checked_sub(pause);
+        rest.is_some_and(|rest| rest > shortest)
+    }
 }
 
 impl Tries {
@@ -51,7 +63,7 @@ impl Tries {
         Ok(response)
     }
 
-    /// Sends the request until its answer is final, or the next pause does not fit in the deadline.
+    /// Sends the request until its answer is final, or the deadline leaves no time for another one.
     async fn repeat(
         &self,
         patience: Patience,
@@ -72,7 +84,7 @@ impl Tries {
             let (outcome, advice) = judge(result);
             if let (Some(again), Advice::Repeat(named)) = (again, advice) {
                 let pause = patience.backoff.pause(tries, named);
-                if pause < remaining(end) {
+                if patience.has_time_after(pause, remaining(end)) {
                     drop(outcome);
                     sleep(pause).await;
                     request = again;

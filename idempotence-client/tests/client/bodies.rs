@@ -84,6 +84,16 @@ async fn an_event_stream_and_a_body_over_the_limit_are_passed_on_while_they_arri
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_the_limit_0_the_caller_gets_the_head_before_the_first_byte() {
+    let silent = Body::wrap(Parts(Vec::new(), End::Open));
+    let script = Script::new([Step::Answer(http::Response::new(silent))]);
+    let client = script.client(requests().response_limit(0));
+    let response = client.post(URL).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), script.tries()), (200, 1));
+    assert_eq!(Answer::of(&response).unwrap().tries(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_url_and_the_headers_of_an_answer_stay() {
     use reqwest::ResponseBuilderExt as _;
     let url: reqwest::Url = "http://shop.example/moved".parse().unwrap();

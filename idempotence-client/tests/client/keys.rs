@@ -1,10 +1,12 @@
 //! Which requests have a key, and which key.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderName, Method};
-use idempotence_client::{Answer, IdempotencyKey, IdempotentRequests, InvalidKey, Profile};
+use idempotence_client::{
+    Answer, FirstSent, IdempotencyKey, IdempotentRequests, InvalidKey, Profile,
+};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, Error, Middleware, Next, Result};
 
@@ -140,6 +142,39 @@ async fn a_header_of_another_name_carries_the_key() {
         .unwrap();
     assert_eq!(Answer::of(&response).unwrap().key().as_str(), "7");
     assert_eq!(script.keys(), [None]);
+}
+
+/// Only the header of the IETF draft is a String of RFC 9651.
+#[tokio::test(start_paused = true)]
+async fn a_header_of_another_name_has_the_key_without_quotes() {
+    for (name, is_quoted) in [
+        ("paypal-request-id", false),
+        ("cko-idempotency-key", false),
+        ("idempotency-key", true),
+    ] {
+        let script = Script::default();
+        let client = script.client(requests().key_header(HeaderName::from_static(name)));
+        let response = client.post(URL).send().await.unwrap();
+        let key = Answer::of(&response).unwrap().key().as_str().to_owned();
+        let sent = if is_quoted { format!("\"{key}\"") } else { key };
+        assert_eq!(script.header(name), [Some(sent)]);
+    }
+}
+
+#[tokio::test]
+async fn a_key_of_the_caller_keeps_the_time_of_its_first_try_over_a_restart() {
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let stored = UNIX_EPOCH + Duration::from_millis(784_111_777_900);
+    let key = IdempotencyKey::random();
+    let script = lost(1);
+    let client = script.client(requests().profile(Profile::Repeatability));
+    let request = client.post(URL).with_extension(key.clone());
+    let request = request.with_extension(FirstSent::at(stored));
+    request.send().await.unwrap();
+    let header = client.post(URL).header("Repeatability-First-Sent", date);
+    header.with_extension(key).send().await.unwrap();
+    let dates = script.header("repeatability-first-sent");
+    assert_eq!(dates, [(); 3].map(|()| Some(date.to_owned())));
 }
 
 /// A retry middleware of another crate. It waits until the next second of the time of day.

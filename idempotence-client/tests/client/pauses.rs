@@ -103,6 +103,40 @@ async fn a_pause_that_does_not_fit_in_the_deadline_returns_the_answer_at_once() 
     assert_eq!(response.text().await.unwrap(), "tomorrow");
 }
 
+/// The rest of the deadline after a named pause, and how often the request is sent. The second try gets no answer.
+#[tokio::test(start_paused = true)]
+async fn a_try_without_enough_time_for_an_answer_does_not_replace_the_last_answer() {
+    let deadline = SECOND * 30;
+    for (deadline, rest, tries) in [
+        (deadline, Duration::from_millis(5), 1),
+        (deadline, Duration::from_millis(990), 1),
+        (deadline, Duration::from_millis(1100), 2),
+        (SECOND, Duration::from_millis(90), 1),
+        (SECOND, Duration::from_millis(110), 2),
+    ] {
+        let named = deadline.saturating_sub(rest).as_millis();
+        let body = format!(
+            r#"{{"code": "store_unavailable", "client_action": "wait", "retry_after_ms": {named}}}"#
+        );
+        let json = ("content-type", "application/problem+json");
+        let script = Script::new([answer(503, &[json], &body), Step::Silence]);
+        let no_jitter = requests().backoff(Duration::ZERO, Duration::ZERO);
+        let client = script.client(no_jitter.deadline(deadline));
+        let result = client.post(URL).send().await;
+        assert_eq!(script.tries(), tries, "{deadline:?} {rest:?}");
+        assert_eq!(result.is_ok(), tries == 1, "{deadline:?} {rest:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_of_nothing_allows_one_try() {
+    let script = Script::new([answer(503, &[("retry-after", "0")], "")]);
+    let hurried = requests().backoff(Duration::ZERO, Duration::ZERO);
+    let client = script.client(hurried.deadline(Duration::ZERO).try_timeout(SECOND));
+    assert_eq!(client.post(URL).send().await.unwrap().status(), 503);
+    assert_eq!(script.tries(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_request_that_runs_until_the_deadline_returns_in_progress_and_keeps_its_key() {
     let script = Script::new((0..1000).map(|_| problem(409, "in_progress", "wait")));

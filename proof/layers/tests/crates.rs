@@ -36,12 +36,13 @@ const SERVERS: [&str; 18] = [
 ];
 
 /// The files of the client from the bottom up: each uses only files before it.
-const CLIENT: [&str; 12] = [
+const CLIENT: [&str; 13] = [
     "key",
     "profile",
     "body",
     "problem",
     "advice",
+    "first_sent",
     "backoff",
     "answer",
     "unanswered",
@@ -361,7 +362,6 @@ const PROTOCOL: [&str; 32] = [
     "protocol/timeouts",
     "protocol/scheduler",
     "protocol/retry",
-    // The state that the calls of a handle share.
     // The state that the calls of a handle share.
     "protocol/followers",
     "protocol/seen",
