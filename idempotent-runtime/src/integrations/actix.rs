@@ -39,8 +39,8 @@
 //! * A panic of a handler closes the connection, because actix answers no panic.
 //! * If the lease is lost while the handler runs, the handler is stopped, and its request with it. Then middlewares outside get an
 //!   `Err`; its response is the usual refusal.
-//! * An `Err` of a middleware between the layer and the handler holds the key until the lease ends, because the layer cannot see
-//!   whether the handler ran. So put a middleware that refuses requests outside of the layer.
+//! * An `Err` of a middleware between the layer and the handler is its response, as always in actix: the status of `error_response` decides
+//!   about the key. Middlewares outside get an `Err` with this response and the text of the error.
 //! * A handler that blocks its thread also blocks the renewals of all leases of its worker.
 //!
 //! # Cancellation
@@ -48,7 +48,8 @@
 //! If actix drops a guarded request, for example because the client has reset its connection, the handler and its end continue by
 //! `actix_web::rt::spawn` on the same worker. They end with their worker: call [`drain`](crate::Idempotency::drain) **before** the
 //! server stops, or their keys stay taken until the leases end. The page `http` of the guide shows it. Outside of a runtime of
-//! actix or a `LocalSet` such a drop panics.
+//! actix or a `LocalSet` (for example in `#[tokio::test]`) nothing can run the rest: the handler stops, the log has a warning, and the key stays taken until
+//! the lease ends. Tokio prints the message of a panic, which is caught. With `panic = "abort"` the process ends instead.
 
 use std::sync::Arc;
 

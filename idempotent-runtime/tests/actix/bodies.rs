@@ -1,12 +1,18 @@
 //! Large bodies, streams, and bodies that break off.
 
+use std::io;
+use std::pin::Pin;
+
+use actix_web::dev::{Service as _, ServiceRequest};
+use actix_web::error::PayloadError;
+use actix_web::{HttpResponse, ResponseError as _, web};
 use axum::body::{Body, Bytes};
-use futures_util::stream;
+use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use idempotent_runtime::http::RouteOptions;
 
 use crate::client::{Reply, idempotency, keyed, layer, scoped, within};
-use crate::shop::{BOTH, Shop};
+use crate::shop::{BOTH, Shop, serve};
 
 /// Asserts that the first client gets a body of this length, and the others where the result is.
 async fn assert_tombstone(shop: &Shop, path: &str, length: usize) {
@@ -70,6 +76,51 @@ async fn an_empty_response_is_replayed_empty() {
             assert_eq!((reply.status.as_u16(), reply.body.len()), (204, 0));
             assert_eq!(reply.is_replay(), is_replay, "{server:?}");
         }
+    }
+}
+
+/// Replaces the body by the error that a header names.
+fn break_body(request: &mut ServiceRequest) {
+    let error = match request.headers().get("x-error").unwrap().to_str().unwrap() {
+        "overflow" => PayloadError::Overflow,
+        "encoding" => PayloadError::EncodingCorrupted,
+        "incomplete" => PayloadError::Incomplete(Some(io::ErrorKind::BrokenPipe.into())),
+        _ => PayloadError::Io(io::ErrorKind::BrokenPipe.into()),
+    };
+    let broken: Pin<Box<dyn Stream<Item = _>>> = Box::pin(stream::iter([Err(error)]));
+    request.set_payload(broken.into());
+}
+
+/// A body passes as it is if an outer layer has the key. Its error then has its own status.
+#[tokio::test]
+async fn the_error_of_a_body_keeps_its_kind() {
+    let layer = layer();
+    let service = serve(move |routes| {
+        let read = async |mut payload: web::Payload| {
+            let error = payload.next().await.unwrap().unwrap_err();
+            HttpResponse::build(error.status_code()).body(format!("{error:?}"))
+        };
+        let broken = |path| {
+            let resource = web::resource(path).wrap(layer.clone());
+            resource.wrap_fn(|mut request, service| {
+                break_body(&mut request);
+                service.call(request)
+            })
+        };
+        routes.service(broken("/read").to(read));
+        routes.service(broken("/passed").wrap(layer.clone()).to(read));
+    })
+    .await;
+    for (error, status, kind) in [
+        ("overflow", 413, "Overflow"),
+        ("encoding", 400, "EncodingCorrupted"),
+        ("incomplete", 400, "Incomplete(Some(Kind(BrokenPipe)))"),
+        ("io", 400, "Io(Kind(BrokenPipe))"),
+    ] {
+        let send = |path| service.send(keyed(path, error).header("x-error", error), "");
+        let passed = send("/passed").await;
+        assert_eq!((passed.status.as_u16(), passed.text()), (status, kind));
+        assert_eq!(send("/read").await.refusal().0, status, "{error}");
     }
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use actix_web::dev::{Service as _, ServiceResponse};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
 use futures_util::{FutureExt as _, StreamExt as _};
-use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, IdempotencyOutcome};
+use idempotent_runtime::http::{
+    Decision, IdempotencyContext, IdempotencyLayer, IdempotencyOutcome, KeySource,
+};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, StoreErrorKind};
 
@@ -93,6 +95,32 @@ async fn a_handler_knows_its_call_and_an_outer_middleware_the_outcome() {
         if let Some(text) = text {
             assert_eq!(reply.text(), text);
         }
+    }
+}
+
+/// The refusal of an inner layer is true only at its moment, so an outer layer must not store it.
+#[tokio::test]
+async fn the_refusal_of_an_inner_layer_is_not_stored_by_an_outer_layer() {
+    let inner = scoped(&idempotency())
+        .key_from(KeySource::header("x-inner".parse().unwrap()))
+        .build();
+    let outer = scoped(&idempotency()).build();
+    let service = serve(move |routes| {
+        let resource = web::resource("/orders").wrap(inner.clone());
+        let resource = resource.wrap(outer.clone()).to(async || {
+            let mut response = HttpResponse::Ok().finish();
+            response.extensions_mut().insert(Decision::Hold);
+            response
+        });
+        routes.service(resource);
+    })
+    .await;
+    let send = |key| service.send(keyed("/orders", key).header("x-inner", "i"), "");
+    assert_eq!(send("a").await.status, 200);
+    for _ in 0..2 {
+        let refused = send("b").await;
+        assert_eq!(refused.refusal(), (409, "outcome_unknown".to_owned()));
+        assert!(!refused.is_replay());
     }
 }
 

@@ -6,6 +6,7 @@ mod bodies;
 #[allow(dead_code, reason = "the tests of axum use the rest")]
 mod client;
 mod ends;
+mod errors;
 mod extensions;
 mod extract;
 mod profiles;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -48,14 +49,23 @@ impl Body for RequestBody {
     }
 }
 
-/// Why a body could not be read.
+/// Why a body could not be read, with the error of actix in it.
 fn unread(error: PayloadError) -> io::Error {
+    let kind = match &error {
+        PayloadError::Incomplete(Some(error)) => error.kind(),
+        PayloadError::Overflow => ErrorKind::FileTooLarge,
+        PayloadError::EncodingCorrupted => ErrorKind::InvalidData,
+        _ => ErrorKind::Other,
+    };
     match error {
-        PayloadError::Incomplete(Some(error)) | PayloadError::Io(error) => error,
-        PayloadError::Overflow => io::Error::new(ErrorKind::FileTooLarge, error),
-        PayloadError::EncodingCorrupted => io::Error::new(ErrorKind::InvalidData, error),
-        _ => io::Error::other(error),
+        PayloadError::Io(error) => error,
+        error => io::Error::new(kind, error),
     }
+}
+
+/// The error of actix again, because its kind decides about the status of the response.
+fn payload_error(error: io::Error) -> PayloadError {
+    error.downcast().unwrap_or_else(PayloadError::Io)
 }
 
 /// The payload that the handler reads.
@@ -83,21 +93,36 @@ impl Stream for Chunks {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
         // A request of actix has no trailers.
         let chunk = frame.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default()));
-        Poll::Ready(chunk.map(|chunk| chunk.map_err(PayloadError::Io)))
+        Poll::Ready(chunk.map(|chunk| chunk.map_err(payload_error)))
     }
 }
 
 pin_project! {
     /// The body of a response.
-    pub(super) struct ResponseBody<B> {
-        #[pin]
-        body: B,
+    #[project = ResponseBodyProjection]
+    pub(super) enum ResponseBody<B> {
+        OfHandler { #[pin] body: B },
+        /// The body of the response that an error has.
+        OfError { bytes: Bytes },
     }
 }
 
 impl<B> ResponseBody<B> {
     pub(super) fn new(body: B) -> Self {
-        Self { body }
+        Self::OfHandler { body }
+    }
+
+    pub(super) fn of_error(bytes: Bytes) -> Self {
+        Self::OfError { bytes }
+    }
+}
+
+impl<B: MessageBody> ResponseBody<B> {
+    fn size(&self) -> BodySize {
+        match self {
+            Self::OfHandler { body } => body.size(),
+            Self::OfError { bytes } => bytes.size(),
+        }
     }
 }
 
@@ -109,12 +134,18 @@ impl<B: MessageBody> Body for ResponseBody<B> {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let chunk = ready!(self.project().body.poll_next(cx));
+        let chunk = match self.project() {
+            ResponseBodyProjection::OfHandler { body } => ready!(body.poll_next(cx)),
+            ResponseBodyProjection::OfError { bytes } => {
+                let bytes = mem::take(bytes);
+                (!bytes.is_empty()).then_some(Ok(bytes))
+            }
+        };
         Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.body.size() {
+        match self.size() {
             BodySize::None => SizeHint::with_exact(0),
             BodySize::Sized(size) => SizeHint::with_exact(size),
             BodySize::Stream => SizeHint::default(),
@@ -149,7 +180,7 @@ impl<B: MessageBody> MessageBody for GuardedBody<B> {
 
     fn size(&self) -> BodySize {
         match self.body.as_inner() {
-            Some(inner) => inner.body.size(),
+            Some(inner) => inner.size(),
             None => match self.body.size_hint().exact() {
                 Some(size) => BodySize::Sized(size),
                 None => BodySize::Stream,

@@ -1,11 +1,14 @@
 //! Heads of actix, which are of `http` 0.2, as heads of `http` 1, and back. Both versions allow the same names and values.
 
+use std::sync::Arc;
+
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, Request, Response, StatusCode, Uri, Version, request, response};
 use actix_web::http as old;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
-use crate::http::context::read_context;
+use crate::error::Error;
+use crate::http::context::{IdempotencyOutcome, read_context};
 use crate::http::decision::Decision;
 use crate::http::route::MatchedPattern;
 
@@ -29,14 +32,27 @@ pub(super) fn head_of(request: &HttpRequest) -> Option<request::Parts> {
     Some(head)
 }
 
-/// The head of a response, with the decision of its handler. `None` if `http` 1 cannot express its status.
+/// The head is of a response that a handler or an error has made, not of a refusal or a replay.
+#[derive(Clone)]
+pub(super) struct OfHandler;
+
+/// The head of a response, with what its handler and an inner layer say about it. `None` if `http` 1 cannot express its status.
 pub(super) fn response_head_of<B>(response: &HttpResponse<B>) -> Option<response::Parts> {
     let (mut head, ()) = Response::new(()).into_parts();
     head.status = StatusCode::from_u16(response.status().as_u16()).ok()?;
     head.headers = new_headers(response.headers())?;
-    if let Some(decision) = response.extensions().get::<Decision>() {
+    head.extensions.insert(OfHandler);
+    let local = response.extensions();
+    if let Some(decision) = local.get::<Decision>() {
         head.extensions.insert(*decision);
     }
+    if let Some(outcome) = local.get::<IdempotencyOutcome>() {
+        head.extensions.insert(*outcome);
+    }
+    if let Some(error) = local.get::<Arc<Error>>() {
+        head.extensions.insert(Arc::clone(error));
+    }
+    drop(local);
     Some(head)
 }
 

@@ -1,7 +1,8 @@
 //! The handler of one request, and what it has that is not `Send`.
 
 use std::cell::RefCell;
-use std::future::Future;
+use std::future::{Future, ready};
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use actix_web::error::{ErrorInternalServerError, InternalError};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::body::{GuardedBody, RequestBody, ResponseBody, payload_of};
-use super::convert;
+use super::convert::{self, OfHandler};
 use crate::call::Call;
 use crate::call::finish::{Detach, Finish, Rest};
 use crate::error::Error;
@@ -34,6 +35,8 @@ struct Parts {
     request: Option<HttpRequest>,
     /// The response of the handler, without its body.
     response: Option<HttpResponse<()>>,
+    /// The error whose response it is.
+    error: Option<actix_web::Error>,
 }
 
 impl Local {
@@ -49,18 +52,22 @@ impl Local {
         response: Response<ReplayBody<ResponseBody<B>>>,
     ) -> Result<ServiceResponse<GuardedBody<B>>, actix_web::Error> {
         let (head, body) = response.into_parts();
-        let Parts { request, response } = self.0.take();
+        let Parts {
+            request,
+            response,
+            error,
+        } = self.0.take();
         let status = actix_web::http::StatusCode::from_u16(head.status.as_u16());
         let status = status.map_err(ErrorInternalServerError)?;
         // A refusal has nothing of the response of the handler, which came too late.
-        let outcome = head.extensions.get::<IdempotencyOutcome>();
-        let response = response.filter(|_| outcome != Some(&IdempotencyOutcome::Refused));
+        let is_of_handler = head.extensions.get::<OfHandler>().is_some();
+        let response = response.filter(|_| is_of_handler);
         let mut response = response.unwrap_or_else(|| HttpResponse::with_body(status, ()));
         *response.status_mut() = status;
         *response.headers_mut() = convert::old_headers(&head.headers);
         {
             let mut local = response.extensions_mut();
-            if let Some(outcome) = outcome {
+            if let Some(outcome) = head.extensions.get::<IdempotencyOutcome>() {
                 local.insert(*outcome);
             }
             if let Some(error) = head.extensions.get::<Arc<Error>>() {
@@ -71,9 +78,40 @@ impl Local {
         if let Some(request) = request {
             return Ok(ServiceResponse::new(request, response));
         }
-        // The request went with its handler, which was stopped because its lease was lost.
+        // The request went with its handler, which was stopped because its lease was lost, or with an error.
         let response = response.map_into_boxed_body();
-        Err(InternalError::from_response("the handler was stopped", response).into())
+        Err(match error.filter(|_| is_of_handler) {
+            Some(error) => InternalError::from_response(error, response).into(),
+            None => InternalError::from_response("the handler was stopped", response).into(),
+        })
+    }
+
+    /// The response of an error, which a middleware inside of the layer has returned.
+    ///
+    /// # Errors
+    ///
+    /// The error with its response, if the body of the response is a stream.
+    fn answer<B>(
+        &self,
+        error: actix_web::Error,
+    ) -> Result<Response<ResponseBody<B>>, actix_web::Error> {
+        // Some errors have their response only once.
+        let (response, body) = error.error_response().into_parts();
+        let bytes = match body.try_into_bytes() {
+            Ok(bytes) => bytes,
+            Err(stream) => {
+                let response = response.set_body(stream);
+                return Err(InternalError::from_response(error, response).into());
+            }
+        };
+        let head = convert::response_head_of(&response);
+        let head = head.ok_or_else(|| ErrorInternalServerError("the response cannot be read"))?;
+        *self.0.borrow_mut() = Parts {
+            request: None,
+            response: Some(response),
+            error: Some(error),
+        };
+        Ok(Response::from_parts(head, ResponseBody::of_error(bytes)))
     }
 }
 
@@ -81,12 +119,6 @@ impl Local {
 pub(super) struct LocalHandler<S> {
     service: Rc<S>,
     local: Local,
-}
-
-impl<S> Clone for LocalHandler<S> {
-    fn clone(&self) -> Self {
-        Self::new(Rc::clone(&self.service), self.local.clone())
-    }
 }
 
 impl<S> LocalHandler<S> {
@@ -114,6 +146,7 @@ impl<S> LocalHandler<S> {
         *self.local.0.borrow_mut() = Parts {
             request: Some(request),
             response: Some(response),
+            error: None,
         };
         Ok(Response::from_parts(head, ResponseBody::new(body)))
     }
@@ -149,8 +182,19 @@ impl<R> Future for LocalRun<R> {
 
 impl<R: 'static> Detach<R> for LocalRun<R> {
     fn detach(rest: Rest<Self>) {
-        drop(actix_web::rt::spawn(rest.run()));
+        if can_spawn() {
+            drop(actix_web::rt::spawn(rest.run()));
+        } else {
+            tracing::warn!(
+                "a guarded request was dropped outside of a runtime of actix or a `LocalSet`, so its handler is stopped and its key stays taken until the lease ends"
+            );
+        }
     }
+}
+
+/// Whether this thread can run a local task now. Tokio says it only by a panic.
+fn can_spawn() -> bool {
+    catch_unwind(|| drop(actix_web::rt::spawn(ready(())))).is_ok()
 }
 
 impl<S, B> Handler<RequestBody, ResponseBody<B>> for LocalHandler<S>
@@ -168,8 +212,12 @@ where
 
     fn finish(self, ending: Ending, request: Request<ReplayBody<RequestBody>>) -> Self::Finish {
         let shared = ending.shared();
-        let call = |handler: &mut Self, request| handler.clone().call(request);
-        let run = ending.after(self, request, call);
+        let run = ending.after(move || async move {
+            let local = self.local.clone();
+            // An `Err` is its response, as always in actix.
+            let response = self.call(request).await;
+            response.or_else(|error| local.answer(error))
+        });
         Finish::of(shared, LocalRun(Box::pin(run)))
     }
 }
