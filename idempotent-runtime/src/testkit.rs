@@ -17,7 +17,13 @@ pub use self::faulty::{Fault, FaultyStore};
 pub use self::op::Op;
 pub use self::report::StormReport;
 pub use self::storm::{assert_ran_once, storm};
-#[cfg(feature = "redis")]
+#[cfg(any(
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite",
+    test
+))]
 #[doc(hidden)]
 pub use crate::batch::count::{BatchCounts, batch_counts};
 #[doc(inline)]

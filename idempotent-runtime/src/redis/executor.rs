@@ -50,7 +50,10 @@ impl Executor<RedisConnection> {
                 )))
             }
             Gathering::Alone if self.connection.masters().is_some() => {
-                Gathering::ByNode(Arc::new(Nodes::of(self.connection.clone(), self.inline)))
+                let inline = self.inline;
+                let of_node =
+                    move |node: &RedisConnection| Batching::on(node, node.duplicate(), inline);
+                Gathering::ByNode(Arc::new(Nodes::of(self.connection.clone(), of_node)))
             }
             gathering => gathering,
         };

@@ -27,13 +27,13 @@ pub(super) enum Gathering<C> {
     /// All operations of the server.
     Together(Arc<Batching<C>>),
     /// The operations of each node of a cluster.
-    ByNode(Arc<dyn ByNode<C>>),
+    ByNode(Arc<dyn ByNode<Batching<C>>>),
 }
 
-/// The batches of the nodes of a cluster.
-pub(super) trait ByNode<C>: Send + Sync {
-    /// The batches of the node of this key; `None` if this node is not known or does not answer.
-    fn batching(&self, key: &str) -> Option<Arc<Batching<C>>>;
+/// What a store has for each node of a cluster.
+pub(super) trait ByNode<T>: Send + Sync {
+    /// The `T` of the node of this key; `None` if this node is not known or does not answer.
+    fn of_key(&self, key: &str) -> Option<Arc<T>>;
 
     /// Whether this answer of a node to an operation means that the operation must be sent again.
     fn must_repeat(&self, error: &RedisError) -> bool;
@@ -51,7 +51,7 @@ impl<C> Gathering<C> {
         match self {
             Self::Alone => Chosen::Nothing,
             Self::Together(batching) => Chosen::OfServer(batching),
-            Self::ByNode(nodes) => nodes.batching(key).map_or(Chosen::Nothing, Chosen::OfNode),
+            Self::ByNode(nodes) => nodes.of_key(key).map_or(Chosen::Nothing, Chosen::OfNode),
         }
     }
 

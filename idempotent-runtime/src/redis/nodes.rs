@@ -1,54 +1,56 @@
-//! The batches of each node of a cluster.
+//! What a store has for each node of a cluster: its batches, and its writes that wait for replicas.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ::redis::RedisError;
 
-use super::batching::Batching;
 use super::connection::RedisConnection;
 use super::gathering::ByNode;
 use super::slot::slot_of_key;
 
-/// The batches of the masters that this connection knows. Each goes over the connection that a lone operation uses, too.
-pub(super) struct Nodes {
+/// One `T` for each master that this connection knows. `T` uses the connection that a lone operation uses, too.
+pub(super) struct Nodes<T> {
     connection: RedisConnection,
-    /// How many operations to one master their callers send themselves.
-    inline: usize,
-    made: RwLock<Vec<(RedisConnection, Arc<Batching<RedisConnection>>)>>,
+    make: Box<dyn Fn(&RedisConnection) -> T + Send + Sync>,
+    made: RwLock<Vec<(RedisConnection, Arc<T>)>>,
 }
 
-impl Nodes {
-    pub(super) fn of(connection: RedisConnection, inline: usize) -> Self {
+impl<T> Nodes<T> {
+    /// `make` makes the `T` of a master.
+    pub(super) fn of(
+        connection: RedisConnection,
+        make: impl Fn(&RedisConnection) -> T + Send + Sync + 'static,
+    ) -> Self {
         Self {
             connection,
-            inline,
+            make: Box::new(make),
             made: RwLock::default(),
         }
     }
 
-    fn make(&self, node: RedisConnection) -> Arc<Batching<RedisConnection>> {
+    fn make(&self, node: RedisConnection) -> Arc<T> {
         let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, batching)) = made.iter().find(|(known, _)| known.is_same(&node)) {
-            return Arc::clone(batching);
+        if let Some((_, known)) = made.iter().find(|(known, _)| known.is_same(&node)) {
+            return Arc::clone(known);
         }
         made.retain(|(known, _)| self.connection.has_master(known));
-        let batching = Arc::new(Batching::on(&node, node.duplicate(), self.inline));
-        made.push((node, Arc::clone(&batching)));
-        batching
+        let new = Arc::new((self.make)(&node));
+        made.push((node, Arc::clone(&new)));
+        new
     }
 }
 
-impl ByNode<RedisConnection> for Nodes {
-    fn batching(&self, key: &str) -> Option<Arc<Batching<RedisConnection>>> {
+impl<T: Send + Sync> ByNode<T> for Nodes<T> {
+    fn of_key(&self, key: &str) -> Option<Arc<T>> {
         let slot = slot_of_key(key.as_bytes());
         #[cfg(test)]
         let slot = tests::slot(slot);
         let node = self.connection.master_of(slot)?;
         let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
         let known = made.iter().find(|(known, _)| known.is_same(&node));
-        let batching = known.map(|(_, batching)| Arc::clone(batching));
+        let known = known.map(|(_, known)| Arc::clone(known));
         drop(made);
-        Some(batching.unwrap_or_else(|| self.make(node)))
+        Some(known.unwrap_or_else(|| self.make(node)))
     }
 
     fn must_repeat(&self, error: &RedisError) -> bool {

@@ -108,7 +108,7 @@ impl RedisOptions {
     /// sent again alone, to the node that it names, or by the client of the cluster. With `false` this client sends everything.
     ///
     /// On a connection of a client that this crate does not know, each operation is its own request. A batch of writes that wait
-    /// for [`replicas`](Self::replicas) waits for them once. In a cluster each of these writes is its own request.
+    /// for [`replicas`](Self::replicas) waits for them once.
     pub fn batch(mut self, batch: bool) -> Self {
         self.batch = batch;
         self

@@ -1,4 +1,4 @@
-//! Writes that wait for replicas: alone on a lane, or many in a batch with one `WAIT`.
+//! Writes that wait for replicas: alone on a lane, or many in a batch with one `WAIT`. In a cluster each node has its own batches.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use foldhash::fast::RandomState;
 
 use super::batching::{Request, WaitingPipelines};
 use super::connection::RedisConnection;
-use super::gathering::Order;
+use super::gathering::{ByNode, Order};
 use super::lanes::Lanes;
+use super::nodes::Nodes;
 use super::replicas::{Acknowledged, Replicas};
 use super::script::Script;
 use crate::batch::{Batches, Limits, Way};
@@ -24,6 +25,8 @@ pub(super) struct Replicated<C> {
     replicas: Replicas,
     /// `None` if each write is its own request.
     batches: Option<Writes<C>>,
+    /// The writes of each node of a cluster; `None` if the client of the cluster sends all writes.
+    nodes: Option<Arc<dyn ByNode<Replicated<C>>>>,
 }
 
 struct Writes<C> {
@@ -47,9 +50,20 @@ const LIMITS: Limits = Limits {
 impl Replicated<RedisConnection> {
     /// Makes more connections for the writes.
     pub(super) fn over_lanes(&self) -> Self {
-        let lanes = Arc::new(Lanes::to(self.connection.clone()));
-        let batches = self.batches.is_some();
-        Self::with(self.connection.clone(), Some(lanes), self.replicas, batches)
+        let replicas = self.replicas;
+        let over_lanes = move |connection: &RedisConnection, batches| {
+            let lanes = Arc::new(Lanes::to(connection.clone()));
+            Self::with(connection.clone(), Some(lanes), replicas, batches)
+        };
+        let writes = over_lanes(&self.connection, self.batches.is_some());
+        if self.connection.masters().is_none() {
+            return writes;
+        }
+        let of_node = move |node: &RedisConnection| over_lanes(node, true);
+        Self {
+            nodes: Some(Arc::new(Nodes::of(self.connection.clone(), of_node))),
+            ..writes
+        }
     }
 }
 
@@ -84,6 +98,7 @@ where
             lanes,
             replicas,
             batches,
+            nodes: None,
         }
     }
 
@@ -112,6 +127,26 @@ where
     ///
     /// Of the queue. An error of the server is in the reply.
     pub(super) async fn run_with_others(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&[u8]],
+        order: Order,
+    ) -> Result<RedisResult<Acknowledged>, StoreError> {
+        let Some(nodes) = &self.nodes else {
+            return self.run_in_batch(script, keys, args, order).await;
+        };
+        if let Some(node) = nodes.of_key(keys[0]) {
+            let reply = node.run_in_batch(script, keys, args, order).await?;
+            if !matches!(&reply, Err(error) if nodes.must_repeat(error)) {
+                return Ok(reply);
+            }
+        }
+        Ok(self.run(script, keys, args).await)
+    }
+
+    /// As [`run_with_others`](Self::run_with_others), on one server.
+    async fn run_in_batch(
         &self,
         script: &'static Script,
         keys: &[&str],

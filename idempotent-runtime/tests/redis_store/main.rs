@@ -22,6 +22,7 @@ mod records;
 mod refusals;
 mod removal;
 mod replicas;
+mod replicas_by_node;
 mod replicas_in_batches;
 mod run_each;
 mod sentinels;

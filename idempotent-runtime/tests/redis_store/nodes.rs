@@ -38,7 +38,7 @@ async fn works_alone(store: &RedisStore, key: &str) {
     assert_eq!(absent, Swap::Absent, "{key}");
 }
 
-async fn works_for_many(store: &RedisStore) {
+pub(crate) async fn works_for_many(store: &RedisStore) {
     let tasks = (0..MANY).map(|_| {
         let store = store.clone();
         tokio::spawn(async move { works_alone(&store, &key()).await })
@@ -49,7 +49,7 @@ async fn works_for_many(store: &RedisStore) {
 }
 
 /// Repeats `works_for_many` until `end` ends.
-async fn works_during(store: &RedisStore, end: impl Future<Output = ()>) {
+pub(crate) async fn works_during(store: &RedisStore, end: impl Future<Output = ()>) {
     let running = tokio::spawn({
         let store = store.clone();
         async move {
@@ -83,7 +83,7 @@ async fn connected(cluster: &RedisCluster) -> RedisStore {
     store
 }
 
-async fn until_connected(cluster: &RedisCluster, store: &RedisStore) {
+pub(crate) async fn until_connected(cluster: &RedisCluster, store: &RedisStore) {
     let deadline = Instant::now() + MAX_WAIT;
     // The other nodes are replicas.
     for node in &cluster.nodes()[..3] {
@@ -185,7 +185,7 @@ async fn operations_follow_a_slot_that_moves_while_many_run() {
 }
 
 /// Many operations, of which a few are in the slot that moves.
-async fn in_slot(store: &RedisStore) {
+pub(crate) async fn in_slot(store: &RedisStore) {
     for _ in 0..10 {
         let tasks = (0..50).map(|number| {
             let store = store.clone();
@@ -323,6 +323,12 @@ async fn a_claim_that_is_dropped_and_its_removal_leave_nothing_in_a_cluster() {
 /// A store on the cluster whose operations go in batches, because other callers use all nodes all the time.
 pub(crate) async fn crowded(url: &str) -> RedisStore {
     let store = gathering(url).await;
+    crowd(&store).await;
+    store
+}
+
+/// Starts other callers, which use all nodes all the time.
+pub(crate) async fn crowd(store: &RedisStore) {
     for _ in 0..12 {
         let store = store.clone();
         tokio::spawn(async move {
@@ -334,5 +340,4 @@ pub(crate) async fn crowded(url: &str) -> RedisStore {
         });
     }
     tokio::task::yield_now().await;
-    store
 }

@@ -112,9 +112,8 @@ where
     }
 
     fn overdue(&self) {
-        if self.lanes.is_none()
-            && let Some(connection) = RedisConnection::of(&self.connection)
-        {
+        // The lanes are on the same server.
+        if let Some(connection) = RedisConnection::of(&self.connection) {
             connection.probe();
         }
     }

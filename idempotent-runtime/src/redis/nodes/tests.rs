@@ -318,3 +318,39 @@ async fn an_operation_whose_answer_is_lost_is_not_sent_again() {
     };
     assert_kept(rule, &[Mistake::RepeatsLost]).await;
 }
+
+#[tokio::test]
+async fn writes_of_a_node_wait_for_its_replicas_together_and_one_of_fifty_follows_its_slot() {
+    let cluster = RedisCluster::start(3, 1).expect("a cluster");
+    let keys = keys_at_home();
+    let home = cluster.master_of(&keys[0]).expect("a master");
+    let url = format!("{}?replicas=1&replica_timeout=20s", cluster.url());
+    let rule = async || {
+        while cluster.master_of(&keys[SPECIAL]).expect("a master").port() != home.port() {
+            let moving = cluster.begin_move(&keys[SPECIAL]).expect("a move");
+            moving.finish().expect("a move");
+        }
+        let store = connected(&url).await;
+        // The first writes make the connections.
+        claim_all(&store, &keys).await?;
+        remove_all(&store, &keys).await?;
+        let moving = cluster.begin_move(&keys[SPECIAL]).expect("a move");
+        let other = moving.to();
+        moving.finish().expect("a move");
+        reset(&cluster).await;
+        let claimed = claim_all(&store, &keys).await;
+        let nodes = [home, other];
+        let moved = counts(nodes, "errorstat_MOVED").await;
+        let [waits] = counts([home], "cmdstat_wait:").await;
+        let removed = remove_all(&store, &keys).await;
+        claimed.and(removed)?;
+        expect("redirections", moved, [1, 0])?;
+        if waits < MANY / 2 {
+            Ok(())
+        } else {
+            Err(format!("{waits} waits for {MANY} writes"))
+        }
+    };
+    let mistakes = [Mistake::ReturnsRedirection, Mistake::WrongNode];
+    assert_kept(rule, &mistakes).await;
+}
