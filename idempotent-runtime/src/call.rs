@@ -20,6 +20,8 @@ use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
+#[cfg(feature = "http")]
+use crate::key::fingerprint::UnencodablePart;
 use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NO_OBSERVERS, Observers};
 use crate::policy::{OnStoreError, Policy};
@@ -142,17 +144,27 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
-            open.set_invalid_key(
-                "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds",
-            );
+            open.set_invalid_key(UNENCODABLE_PAYLOAD);
         }
     }
 
-    /// Adds an array of bytes to the payload: does the same as [`payload`](Self::payload), in fewer steps.
+    /// Ends the key, and makes the payload of the key and of the parts that `write` adds: one digest, where
+    /// [`payload`](Self::payload) needs two. The key and the payload take no more parts.
     #[cfg(feature = "http")]
-    pub(crate) fn payload_array<const N: usize>(&mut self, bytes: &[u8; N]) {
+    pub(crate) fn whole_payload(
+        &mut self,
+        write: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
+    ) {
         if let Ok(open) = &mut self.0 {
-            open.payload_hasher().array_part(bytes);
+            let key = open.key.end();
+            // With the key, a reader of the store cannot see that two keys have equal payloads.
+            let mut payload = open.context.shared.keying().hasher();
+            payload.bytes_part(key.as_bytes());
+            if write(&mut payload).is_err() {
+                open.set_invalid_key(UNENCODABLE_PAYLOAD);
+            }
+            open.context.payload = Some(payload.end());
+            open.context.site.fingerprint = Some(key);
         }
     }
 
@@ -350,17 +362,19 @@ impl Open {
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
         let times = policy.contradiction().map_or(times, Err);
-        let fingerprint = match &context.token {
-            Some(token) => token.key(&mut self.key, !self.keyed_by_token),
-            None => self.key.end(),
+        let fingerprint = match (&context.token, context.site.fingerprint) {
+            (Some(token), _) => token.key(&mut self.key, !self.keyed_by_token),
+            // A whole payload has ended the key.
+            (None, Some(ended)) => ended,
+            (None, None) => self.key.end(),
         };
-        context.payload = self.payload.as_mut().map(|payload| {
+        if let Some(payload) = &mut self.payload {
             // The key is hashed in, so a reader of the store cannot see that two keys have equal payloads. Strings can always be encoded.
             let mut hasher = shared.keying().hasher();
             let _ = hasher.part(fingerprint.hex(&mut [0; 64]));
             let _ = hasher.part(payload.end().hex(&mut [0; 64]));
-            hasher.finish()
-        });
+            context.payload = Some(hasher.finish());
+        }
         context.site.fingerprint = Some(fingerprint);
         self.hash = shared.in_flight_table().hash(&context.site);
         let invalid = |why| {
@@ -371,6 +385,8 @@ impl Open {
         Ok(())
     }
 }
+
+const UNENCODABLE_PAYLOAD: &str = "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds";
 
 /// Emits the end of a call that is refused before its claim.
 fn refused(observers: &Observers, error: Error) -> Error {

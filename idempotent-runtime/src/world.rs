@@ -123,6 +123,14 @@ impl Moment {
         }
     }
 
+    /// The time now, and the process that was read before.
+    pub(crate) fn now_of(process: u32) -> Self {
+        Self {
+            since_1970: since_1970(time_of_day()),
+            process,
+        }
+    }
+
     /// This time, in this process.
     pub(crate) fn at(time: SystemTime) -> Self {
         Self {

@@ -1,5 +1,8 @@
 //! A middleware written by hand: `SET … NX GET PX` of an owner, the whole response stored as one value by a
-//! compare-and-set, and a replay from the answer to the `SET`.
+//! compare-and-set, and a replay from the answer to the `SET`. The handler survives a client that disconnects, and a response
+//! of the class 5xx frees the key.
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -23,7 +26,14 @@ const CLAIM: usize = DIGEST + 32;
 #[derive(Clone)]
 pub(super) struct Guard<C> {
     connection: C,
+    /// axum clones the state of a middleware several times for each request.
+    scripts: Arc<Scripts>,
+}
+
+/// The hashes of the scripts.
+struct Scripts {
     replace: String,
+    remove: String,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Guard<C> {
@@ -33,10 +43,19 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Guard<C> {
              redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
              return 1",
         );
+        let remove = Script::new(
+            "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+             return redis.call('DEL', KEYS[1])",
+        );
         let replace = replace.load_async(&mut connection).await;
+        let remove = remove.load_async(&mut connection).await;
+        let scripts = Arc::new(Scripts {
+            replace: replace.expect("the script is loaded"),
+            remove: remove.expect("the script is loaded"),
+        });
         Self {
             connection,
-            replace: replace.expect("the script is loaded"),
+            scripts,
         }
     }
 
@@ -45,7 +64,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Guard<C> {
     }
 }
 
-async fn guarded<C: ConnectionLike>(
+async fn guarded<C: ConnectionLike + Clone + Send + Sync + 'static>(
     State(mut guard): State<Guard<C>>,
     request: Request,
     next: Next,
@@ -54,10 +73,13 @@ async fn guarded<C: ConnectionLike>(
         return next.run(request).await;
     };
     let (head, body) = request.into_parts();
-    let body = to_bytes(body, LIMIT).await.expect("a small body");
+    let Ok(body) = to_bytes(body, LIMIT).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
     let digest = Sha256::new()
         .chain_update(head.method.as_str())
         .chain_update(head.uri.path())
+        .chain_update(head.uri.query().unwrap_or_default())
         .chain_update(&body)
         .finalize();
     let key = [b"hand:payments:", key.as_bytes()].concat();
@@ -66,27 +88,43 @@ async fn guarded<C: ConnectionLike>(
     set.arg(&key).arg(&claim).arg("NX").arg("GET");
     set.arg("PX").arg(TTL.as_secs() * 1000);
     let stored = set.query_async::<Option<Vec<u8>>>(&mut guard.connection);
-    if let Some(stored) = stored.await.expect("an answer") {
-        return replay(&digest, &stored);
+    match stored.await {
+        Ok(Some(stored)) => return replay(&digest, &stored),
+        Ok(None) => {}
+        Err(_) => return StatusCode::SERVICE_UNAVAILABLE.into_response(),
     }
-    let response = next.run(Request::from_parts(head, Body::from(body))).await;
-    let (head, body) = response.into_parts();
-    let body = to_bytes(body, LIMIT).await.expect("a small body");
-    let mut done = digest.to_vec();
-    done.extend_from_slice(head.status.as_str().as_bytes());
-    for (name, value) in &head.headers {
-        for part in [b"\n", name.as_str().as_bytes(), b":", value.as_bytes()] {
-            done.extend_from_slice(part);
+    let request = Request::from_parts(head, Body::from(body));
+    // axum drops a handler whose client has disconnected. The charge would be made, and not stored.
+    let run = tokio::spawn(guard.run(key, claim, request, next));
+    let response = run.await;
+    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+impl<C: ConnectionLike> Guard<C> {
+    /// Runs the handler, and stores its response or frees the key.
+    async fn run(mut self, key: Vec<u8>, claim: Vec<u8>, request: Request, next: Next) -> Response {
+        let (head, body) = next.run(request).await.into_parts();
+        let body = to_bytes(body, LIMIT).await.expect("a small body");
+        let mut end = cmd("EVALSHA");
+        if head.status.is_server_error() {
+            end.arg(&self.scripts.remove).arg(1).arg(&key).arg(&claim);
+        } else {
+            let mut done = claim[..DIGEST].to_vec();
+            done.extend_from_slice(head.status.as_str().as_bytes());
+            for (name, value) in &head.headers {
+                for part in [b"\n", name.as_str().as_bytes(), b":", value.as_bytes()] {
+                    done.extend_from_slice(part);
+                }
+            }
+            done.extend_from_slice(b"\n\n");
+            done.extend_from_slice(&body);
+            end.arg(&self.scripts.replace).arg(1).arg(&key).arg(&claim);
+            end.arg(done).arg(KEPT.as_secs() * 1000);
         }
+        let ended = end.query_async::<u64>(&mut self.connection).await;
+        assert_eq!(ended.expect("an answer"), 1, "the request owns the key");
+        Response::from_parts(head, Body::from(body))
     }
-    done.extend_from_slice(b"\n\n");
-    done.extend_from_slice(&body);
-    let mut replace = cmd("EVALSHA");
-    replace.arg(&guard.replace).arg(1).arg(&key).arg(&claim);
-    replace.arg(done).arg(KEPT.as_secs() * 1000);
-    let replaced = replace.query_async::<u64>(&mut guard.connection).await;
-    assert_eq!(replaced.expect("an answer"), 1, "the request owns the key");
-    Response::from_parts(head, Body::from(body))
 }
 
 /// The stored response. 409 while the first request is running, 422 if the request is another one.

@@ -57,12 +57,10 @@ impl Ending {
         Arc::clone(self.held.shared())
     }
 
-    /// Runs the handler by `call`, then stores its response, frees its key, or holds it.
-    pub(super) fn after<H, Q, F, B, E>(
+    /// Runs the handler, whose future `call` makes, then stores its response, frees its key, or holds it.
+    pub(super) fn after<F, B, E>(
         self,
-        mut handler: H,
-        request: Q,
-        call: impl FnOnce(&mut H, Q) -> F,
+        call: impl FnOnce() -> F,
     ) -> impl Future<Output = Result<Result<Answer<B>, E>, Error>>
     where
         F: Future<Output = Result<Response<B>, E>>,
@@ -76,11 +74,14 @@ impl Ending {
         let results = held.shared().result_options();
         let is_claimed = held.is_claimed();
         held.mark_after_panic();
+        // Made here and boxed, because the future below would have room for the request and for the future of the handler, and
+        // an allocation of more than a kilobyte takes several times as long.
+        let response = Box::pin(held.in_span(call));
         async move {
             let mut held = held;
             let mut outcome = {
                 let mut body = pin!(async {
-                    let response = call(&mut handler, request).await?;
+                    let response = response.await?;
                     Ok(Answer::of(response, &options, rules, results).await)
                 });
                 poll_fn(|context| held.poll_body(context, body.as_mut())).await?
@@ -235,7 +236,7 @@ impl<'a> Plan<'a> {
         caller: &dyn FindScope,
         head: &request::Parts,
         body: &[u8],
-    ) -> Result<Option<Call>, Rejection> {
+    ) -> Result<Option<Box<Call>>, Rejection> {
         let Some(key) = self.config.key(head, body, self.options, self.lang)? else {
             return Ok(None);
         };
@@ -245,14 +246,15 @@ impl<'a> Plan<'a> {
         if is_claimed_outside(head, &call) {
             return Ok(None);
         }
-        Ok(Some(call))
+        // Boxed, because it is large, and the future of the guard keeps it while the body arrives.
+        Ok(Some(Box::new(call)))
     }
 
     /// Adds the payload to the call. Without a call it looks for a key in the body first; `call` is still `None` if the body has
     /// no key, or an outer layer has claimed the key.
     fn complete_call(
         &self,
-        call: &mut Option<Call>,
+        call: &mut Option<Box<Call>>,
         caller: &dyn FindScope,
         head: &request::Parts,
         body: &Bytes,
@@ -269,11 +271,14 @@ impl<'a> Plan<'a> {
         let digest = payload.digest(content_type, body);
         let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
         let uri = incoming::original_uri(head);
-        call.payload(head.method.as_str());
-        call.payload(uri.path());
-        call.payload(&uri.query());
-        call.payload(&payload::essence(content_type));
-        call.payload_array(&digest);
+        call.whole_payload(|payload| {
+            payload.part(head.method.as_str())?;
+            payload.part(uri.path())?;
+            payload.part(&uri.query())?;
+            payload.part(&payload::essence(content_type))?;
+            payload.bytes_part(&digest);
+            Ok(())
+        });
         Ok(())
     }
 

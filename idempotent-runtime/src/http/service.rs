@@ -119,8 +119,7 @@ where
     }
 
     fn finish(self, ending: Ending, request: Request<ReplayBody<Q>>) -> Self::Finish {
-        let shared = ending.shared();
-        let run = ending.after(self.0, request, S::call);
-        Finish::new(shared, run)
+        let (shared, mut service) = (ending.shared(), self.0);
+        Finish::new(shared, ending.after(move || service.call(request)))
     }
 }

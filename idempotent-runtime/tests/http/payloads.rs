@@ -1,8 +1,14 @@
 //! Which bodies are the same payload.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::routing::post as on_post;
+use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::http::{IdempotencyLayer, Payload};
+use idempotent_runtime::{Idempotency, MemoryStore, Store as _};
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
 
 use crate::client::{Orders, Reply, Service, idempotency, keyed, scoped};
 
@@ -152,4 +158,37 @@ async fn the_method_and_the_path_belong_to_the_payload_of_a_named_endpoint() {
     let again = service.send(keyed("/orders/1", "a"), "").await;
     assert!(again.is_replay());
     assert_eq!(orders.count(), 1);
+}
+
+/// A part of a fingerprint that serializes itself as bytes.
+struct Bytes<'a>(&'a [u8]);
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+#[tokio::test]
+async fn the_payload_in_a_record_is_a_digest_of_the_key_and_the_request() {
+    let store = Arc::new(MemoryStore::new());
+    let idempotency = Idempotency::new(Arc::clone(&store));
+    let layer = IdempotencyLayer::builder(&idempotency).global_scope();
+    let app = Router::new()
+        .route("/orders", on_post(async || "placed"))
+        .layer(layer.payload(Payload::raw()).build());
+    let service = Service::start(app).await;
+    let request = keyed("/orders?a=1", "a").header("content-type", "Application/JSON; v=1");
+    service.send(request, "{}").await;
+
+    let key = Fingerprint::of(&("global", "a")).unwrap();
+    let entry = store.get(&format!("idem:POST./orders:{key}")).await;
+    let record = entry.unwrap().expect("a record").value;
+    // Processes of an earlier version, which share the store during a deploy, must write the same.
+    let (query, content_type) = (Some("a=1"), Some("application/json"));
+    let (key, digest) = (Bytes(key.as_bytes()), Sha256::digest(b"raw\n{}"));
+    let parts = (key, "POST", "/orders", query, content_type, Bytes(&digest));
+    let expected = format!(" payload={} ", Fingerprint::of(&parts).unwrap());
+    let record = String::from_utf8_lossy(&record);
+    assert!(record.contains(&expected), "{record}: {expected}");
 }

@@ -86,7 +86,7 @@ impl Output {
             if let Ok(some) = <&[u8; 32]>::try_from(some)
                 && !some.contains(&0)
             {
-                // Most digests are here: the compiler writes many numbers at once.
+                // Text is here: the compiler writes many numbers at once.
                 let (triples, _) = bytes.as_chunks_mut::<3>();
                 for (triple, &number) in triples.iter_mut().zip(some) {
                     *triple = [tag, 1, number];

@@ -53,17 +53,17 @@ impl Encoder {
         }
     }
 
-    /// Writes an array of bytes, as [`value`](Self::value) does.
+    /// Writes bytes, as a value does that serializes itself as bytes.
     #[cfg(feature = "http")]
-    pub(super) fn array_of_bytes(&mut self, bytes: &[u8]) {
-        self.output.sequence_of_small(POSITIVE, bytes);
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.output.text(BYTES, bytes);
     }
 
     /// Writes a list of arrays of bytes, as [`value`](Self::value) does.
     #[cfg(feature = "http")]
     pub(super) fn list_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
         self.output.sequence();
-        arrays.for_each(|bytes| self.array_of_bytes(bytes));
+        arrays.for_each(|bytes| self.output.sequence_of_small(POSITIVE, bytes));
         self.output.end();
     }
 
