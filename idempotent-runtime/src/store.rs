@@ -31,7 +31,7 @@ pub(crate) mod rows;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
-pub use self::contract::Store;
+pub use self::contract::{Store, claim_fenced_in_steps};
 pub use self::durability::Durability;
 pub use self::filter::{BloomFilter, BloomStats};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};

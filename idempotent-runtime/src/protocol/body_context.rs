@@ -222,8 +222,9 @@ impl<I> IdempotencyContext<I> {
     /// Whether this call took over from a run that never ended: its process died, its future was dropped, its body panicked, or it lost
     /// its lease. What that run did is unknown, so check it before you repeat it.
     ///
-    /// A run that ended is also reported if its process died before it noted this for the fence, or if this call claimed the key in
-    /// the moment in which that run freed it.
+    /// A run that ended is also reported if its process died before it noted this for the fence, if the store did not accept the
+    /// note, or if a late request of that run claimed the key again. A run that died is always reported, while its number is
+    /// stored.
     ///
     /// `None` as for [`attempt`](Self::attempt).
     pub fn took_over(&self) -> Option<bool> {
@@ -232,7 +233,7 @@ impl<I> IdempotencyContext<I> {
 
     fn known_fence(&self) -> Option<Fence> {
         match &self.call {
-            Of::Claim(lease) => lease.in_flight().state().fence(),
+            Of::Claim(lease) => lease.claim().fence.get().copied(),
             Of::Unguarded(_) | Of::Row(_) => None,
         }
     }

@@ -214,7 +214,8 @@ async fn claim_fenced(lease: &Lease) -> Result<Claim, StoreError> {
     let claim = store.claim_fenced(lease.key(), &fence_key, lease.record(), call.times.expiry);
     Ok(match claim.await? {
         FencedClaim::Claimed(fence) => {
-            lease.in_flight().state().set_fence(fence);
+            // A claim has one fence, however often it was sent.
+            lease.claim().fence.get_or_init(|| fence);
             Claim::Claimed
         }
         FencedClaim::Taken(other) => Claim::Taken(other),

@@ -1,8 +1,6 @@
 //! The end of a claim with a fence.
 //!
 //! The record of a fence says whether the last claim has ended, and so whether the next claim takes over from a call that died.
-//! It is written after the end of the call is stored: a process that dies between the two is reported as dead, although its
-//! call has ended. The other order would hide a dead call.
 //!
 //! | the call | its fence |
 //! | --- | --- |
@@ -11,26 +9,45 @@
 //! | panics, is dropped, or loses its lease | stays open |
 //! | is refused after its claim, before its body | ended, and its attempt does not count; stays open if it took over |
 //!
-//! If a later claim has the key, nothing is written.
+//! If the end of the call frees its key, the fence is ended first: the next claim may come at once, and must not take over from a
+//! call that has ended. If the key stays taken, the fence is ended afterwards: a process that dies between the two may have done
+//! its work without a record of it, so the next claim must take over.
+//!
+//! A store that cannot write the end, because it is full or does not allow the command, must not keep the key taken. So the key is
+//! freed, and the next claim takes over. If a later claim has the key, nothing is written.
+
+use bytes::Bytes;
 
 use crate::policy::Release;
-use crate::protocol::ending::Ending;
+use crate::protocol::context::CallContext;
+use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
-use crate::record::fence::FenceLine;
-use crate::store::fencing::lasts;
-use crate::store::{Fence, StoreError, Swap};
+use crate::protocol::retry::StoreFuture;
+use crate::protocol::state::BodyEnd;
+use crate::record::fence::{FenceLine, FenceState};
+use crate::record::kept::Kept;
+use crate::result::body_outcome::BodyOutcome;
+use crate::store::fencing::{is_permanent, lasts};
+use crate::store::{Fence, Key, StoreError, Swap};
+use crate::world::mutant;
 
-/// Notes that the body has returned, before `ending` is sent. With `stays` the next claim is a first attempt. If the end of the
-/// call sends nothing else, returns the end of the fence.
-pub(crate) fn note_end(lease: &Lease, stays: bool, ending: Option<Ending>) -> Option<Ending> {
+/// Notes that the body has returned, before `ending` is sent. If the end of the call sends nothing else, returns the end of the
+/// fence.
+pub(crate) fn note_end(
+    lease: &Lease,
+    outcome: &BodyOutcome,
+    ending: Option<Ending>,
+) -> Option<Ending> {
     if !lease.call().policy.fence {
         return ending;
     }
     let mut state = lease.in_flight().state();
-    let Some(fence) = state.fence() else {
-        return ending;
-    };
-    state.set_attempts(if stays { 0 } else { fence.attempt });
+    let stays = outcome.success || matches!(outcome.kept, Kept::Result(_));
+    state.set_body_end(if stays {
+        BodyEnd::Success
+    } else {
+        BodyEnd::Failure
+    });
     if ending.is_none() && !state.is_lost() {
         if lease.call().policy.release == Release::Never {
             // A renewal during this write would extend the record.
@@ -42,46 +59,147 @@ pub(crate) fn note_end(lease: &Lease, stays: bool, ending: Option<Ending>) -> Op
     ending
 }
 
-/// The end of the fence of a call whose end is stored by `ending`; `None` if the fence has no end, or has ended.
-pub(crate) fn next_ending(lease: &Lease, ending: &Ending) -> Option<Ending> {
-    if !lease.call().policy.fence {
+/// Whether the fence is ended before `ending` is sent.
+pub(crate) fn ends_before(lease: &Lease, ending: &Ending) -> bool {
+    lease.call().policy.fence
+        && match ending {
+            Ending::Withdraw => true,
+            // A body that was dropped leaves its fence open.
+            Ending::Remove => lease.in_flight().state().body_end().is_some(),
+            Ending::Complete(_) | Ending::SetExpiry(_) | Ending::EndFence(_) => false,
+        }
+}
+
+/// The end of the fence of a call after `ending`, whose outcome is `settled`; `None` if the fence has no end, or has ended.
+pub(crate) fn next_ending(
+    lease: &Lease,
+    ending: &Ending,
+    settled: SettleOutcome,
+) -> Option<Ending> {
+    if !lease.call().policy.fence || settled == SettleOutcome::Open {
         return None;
     }
-    let has_returned = lease.in_flight().state().attempts().is_some();
-    let done = match ending {
-        Ending::EndFence(_) => return None,
-        Ending::Complete(done) => Some(done.clone()),
-        Ending::Withdraw => return Some(Ending::EndFence(None)),
-        Ending::Remove | Ending::SetExpiry(_) => None,
-    };
-    has_returned.then_some(Ending::EndFence(done))
+    match ending {
+        Ending::Complete(_) | Ending::SetExpiry(_) => {
+            lease.in_flight().state().body_end()?;
+            Some(Ending::EndFence(ending.stored_record(settled).cloned()))
+        }
+        Ending::Remove | Ending::Withdraw | Ending::EndFence(_) => None,
+    }
 }
 
 /// Writes that the claim of `lease` has ended, unless a later claim has the key. Costs 1 round trip, or 2 if the fence of the
 /// claim is not known because the call got no answer.
 pub(crate) async fn write_end(lease: &Lease) -> Result<Swap, StoreError> {
-    let (call, claim) = (lease.call(), lease.record());
-    let (store, key) = (call.shared.store(), call.shared.fence_key(lease.key()));
-    let (fence, attempts) = {
-        let state = lease.in_flight().state();
-        (state.fence(), state.attempts())
+    Open::of(lease).end().await.map(|_| Swap::Done)
+}
+
+/// Ends the fence of the claim of `lease`, and then frees its key by `remove`.
+pub(crate) async fn end_and_remove<'a>(
+    lease: &'a Lease,
+    remove: impl FnOnce() -> StoreFuture<'a, Swap> + Send,
+) -> Result<Swap, StoreError> {
+    Open::of(lease).end_and_remove(remove).await
+}
+
+/// Does the same as [`end_and_remove`] for an earlier claim of the call of `lease`, whose record is `claim`. No body ran under it.
+pub(crate) async fn withdraw(lease: &Lease, claim: &Bytes) -> Result<Swap, StoreError> {
+    let store = lease.call().shared.store();
+    let remove = || store.remove(lease.key(), claim);
+    if !lease.call().policy.fence {
+        return remove().await;
+    }
+    let open = Open {
+        call: lease.call(),
+        key: lease.key(),
+        claim,
+        fence: None,
+        body_end: None,
     };
-    let (fence, stored) = match fence {
-        Some(fence) => (fence, fence.open(claim)),
-        None => match store.get(&key).await? {
-            Some(entry) if let Some(fence) = own(&entry.value, claim) => (fence, entry.value),
-            _ => return Ok(Swap::Done),
-        },
-    };
-    let attempts = match attempts {
-        Some(attempts) => attempts,
-        // The body never ran, so the call that died is still the last that ran.
-        None if fence.took_over => return Ok(Swap::Done),
-        None => fence.attempt.saturating_sub(1),
-    };
-    let ended = FenceLine::ended(fence.number, attempts).write();
-    let replace = store.replace(&key, &stored, &ended, lasts(call.times.ttl));
-    replace.await.map(|_| Swap::Done)
+    open.end_and_remove(remove).await
+}
+
+/// A claim whose fence may be open.
+struct Open<'a> {
+    call: &'a CallContext,
+    key: &'a Key,
+    claim: &'a Bytes,
+    /// `None` if it is not known.
+    fence: Option<Fence>,
+    /// `None` if the body never ran.
+    body_end: Option<BodyEnd>,
+}
+
+impl<'a> Open<'a> {
+    fn of(lease: &'a Lease) -> Self {
+        Self {
+            call: lease.call(),
+            key: lease.key(),
+            claim: lease.record(),
+            fence: lease.claim().fence.get().copied(),
+            body_end: lease.in_flight().state().body_end(),
+        }
+    }
+
+    async fn end_and_remove<'s>(
+        &self,
+        remove: impl FnOnce() -> StoreFuture<'s, Swap> + Send,
+    ) -> Result<Swap, StoreError> {
+        if mutant!(FreesKeyBeforeFence) {
+            let removal = remove().await?;
+            return self.end().await.map(|_| removal);
+        }
+        let is_ended = match self.end().await {
+            Err(error) if is_permanent(&error) => true,
+            is_ended => is_ended?,
+        };
+        let removal = remove().await?;
+        if removal == Swap::Done && !is_ended {
+            // The claim arrived after the fence was read.
+            self.end().await?;
+        }
+        Ok(removal)
+    }
+
+    /// Ends the fence, unless a later claim has the key. Returns whether the claim has a fence.
+    async fn end(&self) -> Result<bool, StoreError> {
+        let (store, key) = (
+            self.call.shared.store(),
+            self.call.shared.fence_key(self.key),
+        );
+        let (fence, stored) = match self.fence {
+            Some(fence) => (fence, fence.open(self.claim)),
+            None => match store.get(&key).await? {
+                Some(entry) if let Some(fence) = own(&entry.value, self.claim) => {
+                    (fence, entry.value)
+                }
+                _ => return Ok(false),
+            },
+        };
+        let ended = self.ended(fence).write();
+        let times = &self.call.times;
+        let replace = store.replace(&key, &stored, &ended, lasts(times.expiry.max(times.ttl)));
+        replace.await.map(|_| true)
+    }
+
+    /// The line after the end of the claim.
+    fn ended(&self, fence: Fence) -> FenceLine<'static> {
+        let attempt = match self.body_end {
+            Some(BodyEnd::Success) => 0,
+            Some(BodyEnd::Failure) => fence.attempt,
+            None => fence.attempt.saturating_sub(1),
+        };
+        let state = match self.body_end {
+            // The call that died is still the last call that ran.
+            None if fence.took_over => FenceState::Takeover(b""),
+            _ => FenceState::Ended,
+        };
+        FenceLine {
+            fence: fence.number,
+            attempt,
+            state,
+        }
+    }
 }
 
 /// The fence in the record `stored`, if it is the open fence of this claim.

@@ -80,7 +80,7 @@ impl Held {
             return Poll::Ready(Err(error));
         }
         self.is_polling = true;
-        let polled = self.lease.call().span.in_scope(|| body.poll(cx));
+        let polled = self.in_span(|| body.poll(cx));
         self.is_polling = false;
         match polled {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
@@ -93,9 +93,15 @@ impl Held {
         }
     }
 
+    /// Runs code of the body inside the span of the call.
+    pub(crate) fn in_span<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.lease.call().span.in_scope(run)
+    }
+
     /// Ends the call: stores its result, frees the key, or leaves the key taken, as the policy says.
     ///
-    /// Takes at most one round trip, and at most the handle's deadline. With a fence it may take both once more. After that it continues in the background.
+    /// Takes at most one round trip, and at most the handle's deadline. With a fence it may take both once more. After that it
+    /// continues in the background.
     ///
     /// # Cancellation
     ///
@@ -199,13 +205,15 @@ impl Held {
         let guard = std::mem::replace(&mut self.guard, Guard::Ended);
         let ending = match guard {
             Guard::Claim => {
-                let stays = end.success || matches!(end.kept, Kept::Result(_));
                 let ending = self.lease.begin_settling(end.success, &end.kept);
-                fence::note_end(&self.lease, stays, ending)
+                fence::note_end(&self.lease, end, ending)
             }
             Guard::None {
                 may_be_stored: true,
-            } => self.lease.ending(end.success, &end.kept),
+            } => {
+                let ending = self.lease.ending(end.success, &end.kept);
+                fence::note_end(&self.lease, end, ending)
+            }
             Guard::None {
                 may_be_stored: false,
             }

@@ -21,13 +21,13 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
-use crate::store::Key;
+use crate::store::{Fence, Key};
 use crate::sync::MutexGuard;
+use crate::world::Moment;
 
 /// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.
 ///
 /// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
-///
 /// A call needs one allocation. The key and the record are made when they are first needed: a follower does not need them.
 pub(crate) struct Lease {
     of: Of,
@@ -48,11 +48,14 @@ struct FirstClaim {
     in_flight: InFlight,
 }
 
-/// The key and the value that a claim writes into the store.
+/// The key and the value that a claim writes into the store, and the fence that the store gives it.
 pub(crate) struct OwnClaim {
     key: Key,
     record: Bytes,
     pub(crate) owner: Owner,
+    /// The done record names it, too: the system is asked for it once a call.
+    process: u32,
+    pub(crate) fence: OnceLock<Fence>,
 }
 
 impl Lease {
@@ -68,8 +71,7 @@ impl Lease {
 
     /// The next claim of the same call, with a new owner. A call makes it after the store has answered that the key is taken.
     ///
-    /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later claim starts its
-    /// lease.
+    /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later lease starts.
     pub(crate) fn with_new_owner(self: Arc<Self>) -> Arc<Self> {
         let first = match &self.of {
             Of::First(_) => self,
@@ -108,6 +110,8 @@ impl Lease {
                 },
                 record: call.claim_record(owner, now),
                 owner,
+                process: now.process,
+                fence: OnceLock::new(),
             }
         })
     }
@@ -241,12 +245,9 @@ impl Lease {
         state.take_body();
         let term = state.term();
         drop(state);
-        match self.ending_after(term, success, kept) {
-            // The work is done. Recording it does no harm, because the record of another call is never replaced.
-            Some(complete @ Ending::Complete(_)) if is_lost => Some(complete),
-            _ if is_lost => None,
-            ending => ending,
-        }
+        // Recording the work that is done does no harm after the lease, because the record of another call is never replaced.
+        let ending = self.ending_after(term, success, kept);
+        ending.filter(|ending| !is_lost || matches!(ending, Ending::Complete(_)))
     }
 
     /// Notes that the body was dropped, and stops all renewal. Returns whether the lease was already lost.
@@ -286,9 +287,9 @@ impl Lease {
     }
 
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
-        let (owner, now) = (self.claim().owner, self.call().shared.moment());
-        let done = self.call().done_record(owner, now, lasts, kept);
-        Ending::Complete(done)
+        let OwnClaim { owner, process, .. } = self.claim();
+        let now = Moment::now_of(*process);
+        Ending::Complete(self.call().done_record(*owner, now, lasts, kept))
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
@@ -388,8 +389,7 @@ impl Leader for Lease {
     }
 
     fn shown_record(&self) -> Arc<SeenRecord> {
-        let first = self.record();
-        self.in_flight().state().shown_record(first)
+        self.in_flight().state().shown_record(self.record())
     }
 }
 

@@ -16,6 +16,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
+use crate::store::fencing;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::world::mutant;
 
@@ -49,12 +50,12 @@ pub(crate) fn settle(
             }
             None => return SettleOutcome::Closed,
         };
-        if settled == SettleOutcome::Stored
-            && let Some((lease, ending)) = &unsettled.end
-            && let Some(fence_end) = fence::next_ending(lease, ending)
+        if let Some((lease, ending)) = &unsettled.end
+            && let Some(fence_end) = fence::next_ending(lease, ending, settled)
         {
             // Boxed, because few calls have a fence.
-            return Box::pin(unsettled.end_fence(fence_end)).await;
+            Box::pin(unsettled.end_fence(fence_end)).await;
+            return settled;
         }
         match (settled, &unsettled.end) {
             // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
@@ -95,8 +96,8 @@ impl Unsettled {
 }
 
 impl Unsettled {
-    /// Ends the fence of a call whose end is stored.
-    async fn end_fence(mut self, fence_end: Ending) -> SettleOutcome {
+    /// Ends the fence of a call that is settled.
+    async fn end_fence(mut self, fence_end: Ending) {
         if let Some((_, ending)) = &mut self.end {
             *ending = fence_end;
         }
@@ -114,7 +115,6 @@ impl Unsettled {
                 self.end = None;
             }
         }
-        SettleOutcome::Stored
     }
 }
 
@@ -171,8 +171,7 @@ impl Job for SettleJob {
                 }
                 SettleOutcome::Open => {}
                 settled => {
-                    if settled == SettleOutcome::Stored
-                        && let Some(fence_end) = fence::next_ending(&self.lease, &self.ending)
+                    if let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled)
                     {
                         self.ending = fence_end;
                         self.was_sent = false;
@@ -212,10 +211,11 @@ impl SettleJob {
 }
 
 impl Ending {
-    /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back first.
+    /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back or
+    /// a fence is ended first.
     fn send_now(&self, lease: &Lease) -> Option<Result<Swap, StoreError>> {
         let store = lease.call().shared.store().local()?;
-        if let Self::EndFence(_) = self {
+        if matches!(self, Self::EndFence(_)) || fence::ends_before(lease, self) {
             return None;
         }
         let token = lease.call().token.as_ref();
@@ -248,6 +248,13 @@ impl Ending {
         if let Self::EndFence(_) = self {
             return Box::pin(fence::write_end(lease));
         }
+        if fence::ends_before(lease, self) {
+            return Box::pin(fence::end_and_remove(lease, || self.send_alone(lease)));
+        }
+        self.send_alone(lease)
+    }
+
+    fn send_alone<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
         let store = lease.call().shared.store();
         let (key, claim) = (lease.key(), lease.record());
         // Only calls with `wait` subscribe to changes.
@@ -274,7 +281,7 @@ impl Ending {
     }
 
     /// The record that is in the store now, if it is known.
-    fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
+    pub(crate) fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
         match self {
             Self::Complete(done) if settled == SettleOutcome::Stored => Some(done),
             Self::EndFence(done) => done.as_ref(),
@@ -322,6 +329,10 @@ async fn resolve(
             // so the background job retries.
             (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !is_resend => {
                 return SettleOutcome::Open;
+            }
+            // A later send would change nothing. The next claim takes over, which is safe.
+            (Err(error), Ending::EndFence(_)) if fencing::is_permanent(&error) => {
+                return SettleOutcome::Closed;
             }
             (Err(_), _) if !backoff.pause().await => return SettleOutcome::Open,
             (Err(_), _) => {

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use crate::protocol::followers::{Followers, WakesAt, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 use crate::protocol::seen::SeenRecord;
-use crate::store::Fence;
 
 /// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
@@ -36,10 +35,8 @@ pub(crate) struct State {
     /// When the record of a call that has ended must expire. A late renewal would extend the record, so the expiry is then set
     /// again.
     hold_until: Option<Instant>,
-    /// The fence of the claim that has the key, if the call has the option.
-    fence: Option<Fence>,
-    /// How many claims the next call of the key must count, after the body has returned.
-    attempts: Option<u32>,
+    /// Whether the body has returned with a success, or with a failure; `None` if it has not returned. Only for calls with a fence.
+    body_end: Option<BodyEnd>,
     /// Wakes the task that polls the body.
     body: Option<Waker>,
     scheduler: Option<Arc<Scheduler>>,
@@ -84,6 +81,14 @@ pub(crate) struct Snapshot {
     pub(crate) good_until: Instant,
 }
 
+/// How a body returned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BodyEnd {
+    /// Also a failure with a stored result.
+    Success,
+    Failure,
+}
+
 /// When a claim was sent, and whether it was renewed.
 #[derive(Clone, Copy)]
 pub(crate) struct Term {
@@ -107,8 +112,7 @@ impl State {
             was_renewed: false,
             is_failing: false,
             hold_until: None,
-            fence: None,
-            attempts: None,
+            body_end: None,
             body: None,
             scheduler: None,
             timer: None,
@@ -242,20 +246,12 @@ impl State {
         self.hold_until = Some(until);
     }
 
-    pub(crate) fn fence(&self) -> Option<Fence> {
-        self.fence
+    pub(crate) fn body_end(&self) -> Option<BodyEnd> {
+        self.body_end
     }
 
-    pub(crate) fn set_fence(&mut self, fence: Fence) {
-        self.fence = Some(fence);
-    }
-
-    pub(crate) fn attempts(&self) -> Option<u32> {
-        self.attempts
-    }
-
-    pub(crate) fn set_attempts(&mut self, attempts: u32) {
-        self.attempts = Some(attempts);
+    pub(crate) fn set_body_end(&mut self, end: BodyEnd) {
+        self.body_end = Some(end);
     }
 
     /// Notes that a renewal is being sent.

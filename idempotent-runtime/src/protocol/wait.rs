@@ -10,6 +10,7 @@ use tracing::Instrument as _;
 use crate::error::{Duplicate, Error};
 use crate::policy::deadline::first_try;
 use crate::protocol::claim::{ClaimGuard, NotWon};
+use crate::protocol::fence;
 use crate::protocol::follow::MayAsk;
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
@@ -205,8 +206,7 @@ impl Waiter {
         if !is_stray {
             return Some(answer);
         }
-        let store = self.lease.call().shared.store();
-        let removal = store.remove(self.lease.key(), record.bytes());
+        let removal = Box::pin(fence::withdraw(&self.lease, record.bytes()));
         match self.backoff().attempt(removal).await {
             Ok(_) => None,
             // "Taken" would be wrong, because this call itself has the key.

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The last word is `open`, or `takeover` if the claim before had not ended, or `ended` after the end of the claim; then
-//! nothing follows the line. `attempt` is the number of claims since the last success. The Redis script and the SQL statements
-//! read and write the same line.
+//! nothing follows the line. Nothing follows `takeover` either if the claim was withdrawn before its body: the call that died is
+//! still the last that ran. `attempt` is the number of claims since the last success, without withdrawn claims. The Redis script
+//! and the SQL statements read and write the same line.
 
 use bytes::Bytes;
 
@@ -55,15 +56,6 @@ impl<'a> FenceLine<'a> {
                 Some(_) => FenceState::Takeover(claim),
                 None => FenceState::Open(claim),
             },
-        }
-    }
-
-    /// The line after the end of its claim. The next claim has the number after `attempt`.
-    pub(crate) fn ended(fence: i64, attempt: u32) -> FenceLine<'static> {
-        FenceLine {
-            fence,
-            attempt,
-            state: FenceState::Ended,
         }
     }
 
@@ -136,12 +128,21 @@ mod tests {
 
     const CLAIM: &[u8] = b"idem1 R owner=1\n\xff";
 
+    /// The line after a success.
+    fn ended(fence: i64) -> FenceLine<'static> {
+        FenceLine {
+            fence,
+            attempt: 0,
+            state: FenceState::Ended,
+        }
+    }
+
     #[test]
     fn the_line_is_frozen() {
         let first = FenceLine::next(None, CLAIM, 1_763_717_400_000_000);
         let line = b"idem1 F fence=1763717400000000 attempt=1 open\nidem1 R owner=1\n\xff";
         assert_eq!(first.write(), &line[..]);
-        let ended = FenceLine::ended(first.fence, 0);
+        let ended = ended(first.fence);
         let line = "idem1 F fence=1763717400000000 attempt=0 ended\n";
         assert_eq!(ended.write(), line);
         let second = FenceLine::next(Some(first), b"claim", 1);
@@ -165,7 +166,7 @@ mod tests {
         ] {
             let next = FenceLine::next(Some(first), b"other", now);
             assert_eq!((next.fence, next.attempt), (fence, 2), "{now}");
-            let ended = FenceLine::ended(first.fence, 0);
+            let ended = ended(first.fence);
             let after_success = FenceLine::next(Some(ended), b"other", now);
             let line = FenceLine {
                 attempt: 1,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
+use super::answer::{Claim, Count, Entry, FencedClaim, Hint, Swap};
 use super::durability::Durability;
 use super::fencing;
 use super::filter::{BloomFilter, BloomStats};
@@ -20,7 +20,7 @@ use super::local::LocalStore;
 use super::queue::{Pause, Queues};
 use crate::error::store::StoreError;
 use crate::policy::times::SHORTEST_TTL;
-use crate::record::count::{self, Next};
+use crate::record::count;
 
 /// Stores records under keys and changes them by compare-and-set only. The page of [`store`](crate::store) has a complete store.
 ///
@@ -72,16 +72,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError>;
 
-    /// Does what [`claim`](Self::claim) does, and gives the claim a [`Fence`], whose number is larger than the number of every
+    /// Does what [`claim`](Self::claim) does, and gives the claim a [`Fence`](super::Fence), whose number is larger than the number of every
     /// earlier claim of `key`: also of claims that expired or were removed. A claim that is sent again keeps its fence.
     ///
     /// The number is `max(last + 1, microseconds of the store's clock)`. The last number is in a record under `fence_key`, which
     /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim
-    /// that finds this record without an end [has taken over](Fence::took_over). The end of a call replaces the record.
+    /// that finds this record without an end [has taken over](super::Fence::took_over). The end of a call replaces the record.
     ///
-    /// By default this is [`claim`](Self::claim), the next number by [`claim`](Self::claim) or [`replace`](Self::replace) of
-    /// `fence_key`, and a [`get`](Self::get) that finds the claim still stored, because a number may be drawn too late. So a
-    /// number costs two more round trips, three if there is a last number. The clock is the clock of this process.
+    /// By default this is [`claim_fenced_in_steps`]: a number costs two more round trips, three if there is a last number.
     ///
     /// # Errors
     ///
@@ -93,17 +91,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<FencedClaim, StoreError> {
-        if let Claim::Taken(other) = self.claim(key, value, ttl).await? {
-            return Ok(FencedClaim::Taken(other));
-        }
-        match draw_by_comparing(self, fence_key, value, ttl).await {
-            Ok(fence) => fencing::confirm(value, fence, self.get(key).await),
-            Err(error) => {
-                let is_removed =
-                    fencing::is_permanent(&error) && self.remove(key, value).await.is_ok();
-                Err(fencing::failed(error, is_removed))
-            }
-        }
+        claim_fenced_in_steps(self, key, fence_key, value, ttl).await
     }
 
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
@@ -139,8 +127,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
     /// round trip.
     ///
-    /// A notification is a hint: it may be lost, and never changes the answer. By default this is
-    /// [`replace`](Self::replace), without a notification.
+    /// A notification is a hint and may be lost. By default this is [`replace`](Self::replace), without a notification.
     ///
     /// # Errors
     ///
@@ -158,8 +145,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
     /// round trip.
     ///
-    /// A notification is a hint: it may be lost, and never changes the answer. By default this is
-    /// [`remove`](Self::remove), without a notification.
+    /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification.
     ///
     /// # Errors
     ///
@@ -175,8 +161,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error if no more
     /// notifications will come, for example after a lost connection. From then on the caller must poll. No rule depends on a
-    /// notification: it may be lost, late or spurious, and an expired record sends none. Dropping the receiver ends the
-    /// subscription.
+    /// notification: it may be lost, late or spurious, and an expired record sends none. Drop the receiver to end it.
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let _ = key;
         None
@@ -325,28 +310,48 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Draws the number of a stored claim: raises the last number if it has not changed.
-async fn draw_by_comparing<S: Store + ?Sized>(
+/// The default of [`Store::claim_fenced`], also for a [`Wrap`](super::Wrap) that changes keys or values: the four required operations.
+///
+/// The number is drawn after the claim, by the clock of this process, and then the claim is read again. Costs three round trips, four
+/// if there is a last number.
+///
+/// # Errors
+///
+/// As [`Store::claim_fenced`].
+pub async fn claim_fenced_in_steps<S: Store + ?Sized>(
     store: &S,
+    key: &str,
     fence_key: &str,
-    claim: &Bytes,
+    value: &Bytes,
     ttl: Duration,
-) -> Result<Fence, StoreError> {
+) -> Result<FencedClaim, StoreError> {
+    if let Claim::Taken(other) = store.claim(key, value, ttl).await? {
+        return Ok(FencedClaim::Taken(other));
+    }
     let (lasts, mut stored) = (fencing::lasts(ttl), None);
-    loop {
-        let drawn = fencing::draw(stored.as_ref(), claim)?;
-        let Some(record) = &drawn.record else {
-            return Ok(drawn.fence);
-        };
-        let swap = match &stored {
-            None => fencing::swap(store.claim(fence_key, record, lasts).await?),
-            Some(stored) => store.replace(fence_key, stored, record, lasts).await?,
-        };
-        stored = match swap {
-            Swap::Done => return Ok(drawn.fence),
-            Swap::Absent => None,
-            Swap::Other(other) => Some(other),
-        };
+    let draw = async {
+        loop {
+            let drawn = fencing::draw(stored.as_ref(), value)?;
+            let Some(record) = &drawn.record else {
+                return Ok(drawn.fence);
+            };
+            let swap = match &stored {
+                None => fencing::swap(store.claim(fence_key, record, lasts).await?),
+                Some(stored) => store.replace(fence_key, stored, record, lasts).await?,
+            };
+            stored = match swap {
+                Swap::Done => return Ok(drawn.fence),
+                Swap::Absent => None,
+                Swap::Other(other) => Some(other),
+            };
+        }
+    };
+    match draw.await {
+        Ok(fence) => fencing::confirm(value, fence, store.get(key).await),
+        Err(error) if fencing::is_permanent(&error) && store.remove(key, value).await.is_ok() => {
+            Err(error)
+        }
+        Err(error) => Err(fencing::unknown(error)),
     }
 }
 
@@ -368,23 +373,18 @@ async fn count_by_comparing<S: Store + ?Sized>(
         let Some(entry) = store.get(key).await? else {
             let claim = store.claim(key, &count::first(attempt_id), window).await?;
             if claim == Claim::Claimed {
-                return Ok(Count {
-                    attempt: 1,
-                    remaining: window,
-                });
+                let (attempt, remaining) = (1, window);
+                return Ok(Count { attempt, remaining });
             }
             pause.sleep().await;
             continue;
         };
-        let Next {
-            attempt: number,
-            record,
-        } = count::next(&entry.value, attempt_id)?;
+        let next = count::next(&entry.value, attempt_id)?;
         let count = Count {
-            attempt: number,
+            attempt: next.attempt,
             remaining: entry.ttl.unwrap_or(window),
         };
-        let Some(record) = record else {
+        let Some(record) = next.record else {
             return Ok(count);
         };
         let swap = match entry.ttl {

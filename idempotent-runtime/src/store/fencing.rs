@@ -97,17 +97,12 @@ pub(super) fn confirm(
 }
 
 /// Whether another attempt would fail for the same reason.
-pub(super) fn is_permanent(error: &StoreError) -> bool {
+pub(crate) fn is_permanent(error: &StoreError) -> bool {
     let permanent = [StoreErrorKind::Full, StoreErrorKind::Misconfigured];
     permanent.contains(&error.kind())
 }
 
-/// The error of a claim without a number.
-pub(super) fn failed(error: StoreError, is_removed: bool) -> StoreError {
-    if is_removed { error } else { unknown(error) }
-}
-
 /// The error of a claim that is stored without a number.
-fn unknown(error: StoreError) -> StoreError {
+pub(super) fn unknown(error: StoreError) -> StoreError {
     error.with_kind(StoreErrorKind::Unknown)
 }

@@ -61,6 +61,10 @@ impl MemoryStore {
     ///
     /// A full store refuses a claim of a new key with [`StoreErrorKind::Full`]. It never drops a live record to make room. Bloom
     /// filters are not counted: each has the memory that its settings need.
+    ///
+    /// A key of a call with the option `fence` has a second record, with the last number. That record stays for a day after the last
+    /// call, or for the `ttl` if that is longer, also when the key is free again. So count one record for each such key of a day,
+    /// and one more for each call that runs.
     pub fn with_capacity(capacity: usize) -> Self {
         Self {
             shards: Arc::new(Shards::new(capacity)),

@@ -112,7 +112,8 @@ macro_rules! forward {
 /// # Overrides are bypassed
 ///
 /// An operation that is not overridden goes directly to the inner store, not through the overrides. If you override
-/// [`claim`](Self::claim), also override [`claim_fenced`](Self::claim_fenced); if you override [`replace`](Self::replace), also
+/// [`claim`](Self::claim), also override [`claim_fenced`](Self::claim_fenced), for example by
+/// [`claim_fenced_in_steps`](super::claim_fenced_in_steps); if you override [`replace`](Self::replace), also
 /// override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
 /// or values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`,
 /// clippy names the missing operations. A store that changes everything, for example a store that encrypts, is simpler as a
