@@ -42,8 +42,9 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// transaction again, as [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row). On
     /// PostgreSQL under REPEATABLE READ and SERIALIZABLE a claim takes 5 round trips, because without a savepoint a failure
     /// breaks the transaction. Under READ COMMITTED a call holds an advisory lock until the transaction ends, so a transaction
-    /// with thousands of keys needs a larger `max_locks_per_transaction`. On SQLite, begin a transaction that will write with
-    /// `begin_with("BEGIN IMMEDIATE")`.
+    /// with thousands of keys needs a larger `max_locks_per_transaction`. A duplicate holds this lock, too: if the row expires
+    /// before the transaction of the duplicate ends, the next call with the key waits for that transaction. On SQLite, begin a
+    /// transaction that will write with `begin_with("BEGIN IMMEDIATE")`.
     ///
     /// A connection without a transaction is refused with [`Error::Misconfigured`](crate::Error::Misconfigured), because the
     /// row would be committed without the work. Only transactions that sqlx began (`begin`, `begin_with`) are recognized.

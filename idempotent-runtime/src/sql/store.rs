@@ -28,6 +28,7 @@ use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::{
     Claim, Count, Durability, Entry, FencedClaim, Finding, Store, StoreError, Swap,
+    claim_fenced_in_steps,
 };
 
 /// Stores records in PostgreSQL (11 or newer), in the table `idempotence`.
@@ -53,18 +54,18 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 ///
 /// A record is a row, committed before it is acknowledged. The database's clock alone decides what has expired, so the clocks
 /// and time zones of clients do not matter. The sessions of the pool may have any isolation level. An operation is sent up to
-/// three times, on SQLite up to twenty times: after a lost race, after a refusal because of a concurrent transaction (a
-/// serialization failure, a deadlock, a busy file), and after a broken connection.
+/// three times, on SQLite up to twenty times: after a refusal because of a concurrent transaction (a serialization failure, a
+/// deadlock, a busy file), and after a broken connection. After a lost race it is sent up to a hundred times.
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
-/// statement reads that record. With a fence a claim is one on PostgreSQL, else up to four. On PostgreSQL and SQLite, changes that wait for the database go together in one transaction: see
-/// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL, however many
-/// calls count at the same time: for each key the calls of a process take turns, and reuse one connection while the pool has
-/// other free connections. The first statement of each kind on a connection costs one more round trip, which prepares it.
+/// statement reads that record. On MySQL a claim that replaces an expired record is three statements. With a fence a claim is
+/// one on PostgreSQL and SQLite, and on MySQL up to four. Changes that wait for the database go together in one transaction: see
+/// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL: for each key the
+/// calls of a process take turns, and reuse one connection while the pool has others that are free. The first statement of each
+/// kind on a connection costs one more round trip, which prepares it.
 ///
 /// Expired rows are stored until another claim needs their key or until they are purged. Call
 /// [`purge_every`](Self::purge_every) in one process, or [`purge_expired`](Self::purge_expired) in a job.
-///
 /// [`connect`](Self::connect) and [`migrate`](Self::migrate) make the tables; [`sql::schema`](super::schema) has the
 /// statements for other tools. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
 /// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
@@ -290,8 +291,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         ttl: Duration,
     ) -> Result<FencedClaim, StoreError> {
         if !DB::HAS_STATEMENT {
-            let steps = InSteps(self.clone());
-            return steps.claim_fenced(key, fence_key, value, ttl).await;
+            return claim_fenced_in_steps(self, key, fence_key, value, ttl).await;
         }
         let (keys, most) = ([key, fence_key], most_bytes(&self.longest));
         fencing::claim(&self.pool, keys, value, ttl, most).await
@@ -367,34 +367,5 @@ impl<DB: Database> Store for SqlStore<DB> {
 
     fn longest_record(&self, bytes: usize) {
         self.longest.allow(bytes);
-    }
-}
-
-/// The store without a statement for fences, so that a claim with a fence takes the steps of [`Store::claim_fenced`].
-#[derive(Debug)]
-struct InSteps<DB: Database>(SqlStore<DB>);
-
-#[async_trait]
-impl<DB: Database> Store for InSteps<DB> {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.0.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.0.get(key).await
     }
 }

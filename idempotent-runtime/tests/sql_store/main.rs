@@ -24,6 +24,7 @@ mod refusals;
 mod schema;
 mod sessions;
 mod statements;
+mod storms;
 mod texts;
 #[path = "../wire/mod.rs"]
 mod wire;

@@ -98,7 +98,8 @@ impl Request {
     }
 
     /// Sends the change as a statement that commits by itself, unless the connection is in a transaction. If the change is not
-    /// done, a second statement reads the record.
+    /// done, a second statement reads the record. On MySQL a third statement claims a key whose record has
+    /// expired.
     ///
     /// `None`: the record changed between the two statements. The change may be sent again.
     pub(crate) async fn send<DB: Records + Counting>(
@@ -129,7 +130,13 @@ impl Request {
         if done? {
             return Ok(Some(Found::Done));
         }
-        let stored = DB::get(connection, key, most).await?;
+        let mut stored = DB::get(connection, key, most).await?;
+        if let (None, Change::Claim { value, micros }) = (&stored, &self.change) {
+            if DB::claim_expired(connection, key, value, *micros).await? {
+                return Ok(Some(Found::Done));
+            }
+            stored = DB::get(connection, key, most).await?;
+        }
         Ok(self.find(stored.map(|(value, _)| value)))
     }
 

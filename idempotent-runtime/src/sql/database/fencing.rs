@@ -10,8 +10,8 @@ use crate::store::fencing::lasts;
 
 /// A claim with a fence. Times to live are in microseconds by the database's clock.
 #[cfg_attr(
-    not(feature = "postgres"),
-    expect(dead_code, reason = "only PostgreSQL has a statement")
+    not(any(feature = "postgres", feature = "sqlite")),
+    expect(dead_code, reason = "MySQL has no statement")
 )]
 #[derive(Debug)]
 pub struct FencedRequest<'a> {

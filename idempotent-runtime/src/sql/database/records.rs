@@ -1,6 +1,6 @@
 //! The statements of the store.
 
-use std::future::Future;
+use std::future::{Future, ready};
 
 use bytes::Bytes;
 use sqlx::Database;
@@ -13,13 +13,26 @@ pub trait Records: Database {
     /// The largest number of sends of one operation, including the first.
     const MAX_SENDS: u32 = 3;
 
-    /// Stores `value` under `key` if no live record has the key. Returns whether it did.
+    /// Stores `value` under `key` if no live record has the key. Returns whether it did. Where it does not replace an expired
+    /// record, [`claim_expired`](Self::claim_expired) does.
     fn claim(
         connection: &mut Self::Connection,
         key: &str,
         value: &[u8],
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
+    /// As [`claim`](Self::claim), for a key that has no live record, although that statement did not store the record. `false` if
+    /// the database has no other statement: `claim` replaces expired records.
+    fn claim_expired(
+        connection: &mut Self::Connection,
+        key: &str,
+        value: &[u8],
+        micros: i64,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send {
+        let _ = (connection, key, value, micros);
+        ready(Ok(false))
+    }
 
     /// Replaces `expected` by `value`. Returns whether it did.
     fn replace(

@@ -1,4 +1,5 @@
-//! Claims with a fence in MySQL and MariaDB: in several steps, because no statement inserts two different rows.
+//! Claims with a fence in MySQL and MariaDB: in several steps. A statement that reads a row and inserts two rows would lock the
+//! gaps between rows, so claims at the same time would be deadlocks.
 
 use sqlx::MySql;
 

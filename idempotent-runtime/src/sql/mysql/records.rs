@@ -8,18 +8,24 @@
 use bytes::Bytes;
 use sqlx::{Executor, MySql, MySqlConnection, Row, query};
 
+use super::rows::{DUPLICATE_KEY, error_number};
 use crate::sql::database::records::Records;
+
+/// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
+const CLAIM: &str = "
+INSERT INTO idempotence (`key`, value, expires_at)
+VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND)";
 
 /// Assignments run from left to right, and each sees the results of the earlier ones, so the expiry is last.
 /// `LAST_INSERT_ID(…)` returns the outcome, because the number of rows is the same whether the record is stored or not.
-const CLAIM: &str = "
+const CLAIM_EXPIRED: &str = "
 INSERT INTO idempotence (`key`, value, expires_at)
 VALUES (?, ?, UTC_TIMESTAMP(6) + INTERVAL ? * LAST_INSERT_ID(1) MICROSECOND)
 ON DUPLICATE KEY UPDATE
     value = IF(LAST_INSERT_ID(IF(expires_at <= UTC_TIMESTAMP(6), 1, 2)) = 1, ?, value),
     expires_at = IF(expires_at <= UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND, expires_at)";
 
-/// The answer of [`CLAIM`] if the record is stored. After any other answer the record is read, because a proxy may drop the
+/// The answer of [`CLAIM_EXPIRED`] if the record is stored. After any other answer the record is read, because a proxy may drop the
 /// last insert id.
 const STORED: u64 = 1;
 
@@ -50,6 +56,8 @@ DELETE old FROM (
     ORDER BY expires_at LIMIT ? FOR UPDATE SKIP LOCKED
 ) AS expired STRAIGHT_JOIN idempotence AS old ON old.`key` = expired.`key`";
 
+const DEADLOCK: u16 = 1213;
+
 impl Records for MySql {
     async fn claim(
         connection: &mut MySqlConnection,
@@ -58,7 +66,21 @@ impl Records for MySql {
         micros: i64,
     ) -> sqlx::Result<bool> {
         let claim = query(CLAIM).bind(key.as_bytes()).bind(value).bind(micros);
-        let claim = claim.bind(value).bind(micros);
+        match connection.execute(claim).await {
+            // If many calls wait for the removal of the row, one of them gets the key, and the others a deadlock.
+            Err(error) if [DUPLICATE_KEY, DEADLOCK].contains(&error_number(&error)) => Ok(false),
+            claimed => claimed.map(|_| true),
+        }
+    }
+
+    async fn claim_expired(
+        connection: &mut MySqlConnection,
+        key: &str,
+        value: &[u8],
+        micros: i64,
+    ) -> sqlx::Result<bool> {
+        let claim = query(CLAIM_EXPIRED).bind(key.as_bytes());
+        let claim = claim.bind(value).bind(micros).bind(value).bind(micros);
         Ok(connection.execute(claim).await?.last_insert_id() == STORED)
     }
 

@@ -186,7 +186,7 @@ fn live_value(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
     Ok(lives.then(|| value.into()))
 }
 
-fn error_number(error: &sqlx::Error) -> u16 {
+pub(super) fn error_number(error: &sqlx::Error) -> u16 {
     let error = error.as_database_error();
     let error = error.and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     error.map_or(0, MySqlDatabaseError::number)
@@ -194,7 +194,7 @@ fn error_number(error: &sqlx::Error) -> u16 {
 
 /// A statement that took longer than this has waited for a lock.
 const MAX_CLOCK_LAG: Duration = Duration::from_millis(500);
-const DUPLICATE_KEY: u16 = 1062;
+pub(super) const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
 /// The longest `innodb_lock_wait_timeout`, in seconds.

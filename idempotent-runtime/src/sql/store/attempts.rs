@@ -14,9 +14,15 @@ use crate::sql::retryable::is_retryable;
 use crate::store::last_poll::is_last_poll;
 use crate::store::{StoreError, StoreErrorKind};
 
+/// A race is lost at once, unlike a wait for a lock, so it may be lost often: many calls claim and release one key at a time. The
+/// caller's deadline ends the races of a busy key earlier.
+const MOST_RACES: u32 = 100;
+
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
     remaining: u32,
+    /// How often the record may still change between the two statements of an attempt.
+    remaining_races: u32,
     /// Whether an attempt got no answer. If so, no later failure proves that nothing was changed.
     may_be_applied: bool,
     /// The connection of the last attempt, if it has not returned to the pool.
@@ -30,6 +36,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         Self {
             pool,
             remaining: DB::MAX_SENDS,
+            remaining_races: MOST_RACES,
             may_be_applied: false,
             connection: None,
             reuses_connection: false,
@@ -81,7 +88,6 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         connection: Checkout<DB>,
         answer: sqlx::Result<Option<T>>,
     ) -> Result<Option<T>, StoreError> {
-        self.remaining -= 1;
         let error = match answer {
             Ok(Some(answer)) => {
                 self.put_down(connection);
@@ -89,14 +95,14 @@ impl<'a, DB: Database> Attempts<'a, DB> {
             }
             Ok(None) => {
                 self.put_down(connection);
-                StoreError::new(
-                    StoreErrorKind::NotApplied,
-                    "the record changed between two statements",
-                )
-                .reason("gave up, because other processes changed the record at the same time")
-                .place(failure::place(self.pool))
+                self.remaining_races -= 1;
+                if self.remaining_races > 0 {
+                    return Ok(None);
+                }
+                return Err(self.fail(self.lost_all_races()));
             }
             Err(error) => {
+                self.remaining -= 1;
                 let again = is_retryable(&error);
                 let error = failure::statement_failed(error, failure::place(self.pool));
                 match error.kind() {
@@ -114,6 +120,15 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         } else {
             Err(self.fail(error))
         }
+    }
+
+    fn lost_all_races(&self) -> StoreError {
+        StoreError::new(
+            StoreErrorKind::NotApplied,
+            "the record changed between two statements",
+        )
+        .reason("gave up, because other processes changed the record at the same time")
+        .place(failure::place(self.pool))
     }
 
     fn put_down(&mut self, connection: Checkout<DB>) {
