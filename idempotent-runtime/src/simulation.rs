@@ -20,13 +20,15 @@
 //! | [`batching`] | the engine of batches in a process, and its connections |
 //! | [`caller`], [`run`] | one call; one run, and what is true after it |
 //! | [`tokens`] | the tokens of a run, and who redeems them |
-//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`], [`redemptions`] | what happened; what is promised; whether the promises were kept |
+//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
 //! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
 //! In some runs the operations go in batches, by the real engine. Then the network loses, delays and cuts whole batches, and
 //! the tasks that send them are dropped with operations in the queue and in flight, as at the end of their runtime.
+//!
+//! In some runs without batches and tokens each body has a fence, from a store that draws it with the claim.
 //!
 //! All processes share one scheduler, as the tasks of one runtime do. So the messages of a paused process wait until it
 //! continues, and the messages of a crashed process are lost.
@@ -45,6 +47,7 @@ mod check;
 mod count;
 mod dice;
 mod drops;
+mod fenced;
 mod history;
 mod in_batches;
 mod knobs;

@@ -19,7 +19,9 @@ use super::tokens::{OPERATION, SUBJECT};
 use crate::error::Error;
 use crate::handle::Idempotency;
 use crate::policy::Policy;
-use crate::private::{Call, Endpoint, ReplayMode, Returns, replaying, returns};
+use crate::private::{
+    AnyIntent, Call, Endpoint, Fenced, IdempotencyContext, ReplayMode, Returns, replaying, returns,
+};
 
 /// One call as it is made in one process.
 #[derive(Clone)]
@@ -114,6 +116,7 @@ impl Caller {
             Err(error) => return returns.refused(error),
         };
         let finishes = self.plan.finishes;
+        self.note_fence(&held.context());
         let body = Body::new(self);
         if finishes {
             return match returns.finish(held, Box::pin(body)).await {
@@ -135,6 +138,17 @@ impl Caller {
                 outcome
             }
             Err(error) => returns.refused(error),
+        }
+    }
+
+    /// Notes the number of a body that is about to run, unless it runs without a guard.
+    fn note_fence(&self, context: &IdempotencyContext<Fenced<AnyIntent>>) {
+        if let Some(took_over) = context.took_over() {
+            self.note(Kind::Fenced {
+                call: self.call,
+                number: context.fence(),
+                took_over,
+            });
         }
     }
 

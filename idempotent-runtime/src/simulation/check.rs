@@ -231,7 +231,7 @@ impl<'a> Checks<'a> {
             Kind::Refused { message, full } => {
                 if let Some((call, op, _)) = self.messages.get(&message).copied()
                     && full
-                    && op != Sends::Exchange
+                    && !matches!(op, Sends::Exchange | Sends::Fence)
                     && call != OPERATOR
                 {
                     self.call_mut(call).full = true;
@@ -278,6 +278,10 @@ impl<'a> Checks<'a> {
             // `redemptions` checks these.
             | Kind::Token { .. }
             | Kind::NotWithdrawn { .. }
+            // `fenced` checks these.
+            | Kind::Drawn { .. }
+            | Kind::Fenced { .. }
+            | Kind::FenceEnded { .. }
             // `in_batches` checks these.
             | Kind::HandedOver { .. }
             | Kind::Repeated { .. }

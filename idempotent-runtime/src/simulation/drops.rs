@@ -32,6 +32,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
         replay: release != Release::Always && variant & 1 == 0,
         on_lease_lost: OnLeaseLost::Stop,
         payloads: false,
+        fence: false,
     };
     let call = |key| CallPlan {
         key,

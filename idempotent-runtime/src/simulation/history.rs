@@ -169,6 +169,22 @@ pub(super) enum Kind {
         line: Line,
         by: CallId,
     },
+    /// The store draws a number for the claim of a call.
+    Drawn {
+        call: CallId,
+        number: i64,
+    },
+    /// The record of a fence says that the claim with this number has ended.
+    FenceEnded {
+        number: i64,
+    },
+    /// A call with this number is about to run its body.
+    Fenced {
+        call: CallId,
+        number: i64,
+        took_over: bool,
+    },
+
     /// The engine reports that a claim or a redemption is not withdrawn.
     NotWithdrawn {
         process: usize,
@@ -195,6 +211,8 @@ pub(super) enum Sends {
     Removal,
     Look,
     Exchange,
+    /// Any request with the key of a fence.
+    Fence,
 }
 
 /// The line of a token.

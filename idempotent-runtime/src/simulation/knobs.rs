@@ -59,6 +59,8 @@ pub(super) struct KeyPlan {
     pub(super) replay: bool,
     pub(super) on_lease_lost: OnLeaseLost,
     pub(super) payloads: bool,
+    /// Each body gets a number.
+    pub(super) fence: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -182,7 +184,25 @@ impl Plan {
         if dice.chance(350) {
             plan.add_tokens(dice, lasts, impatient, undisturbed);
         }
+        let dice = &mut Dice::new(seed, 7);
+        if plan.batches.is_none() && plan.tokens.is_empty() && dice.chance(600) {
+            plan.add_fences(dice);
+        }
         plan
+    }
+
+    fn add_fences(&mut self, dice: &mut Dice) {
+        for key in &mut self.keys {
+            key.fence = true;
+            // A body that continues after its lease writes late.
+            if dice.chance(300) {
+                (key.on_lease_lost, key.renew) = (OnLeaseLost::Continue, Renew::No);
+            }
+        }
+        // Only the code of the attribute reads the number here.
+        for call in &mut self.calls {
+            call.built = false;
+        }
     }
 
     fn end_tasks(&mut self, dice: &mut Dice, lasts: u64, undisturbed: bool) {
@@ -314,6 +334,7 @@ impl KeyPlan {
                 OnLeaseLost::Stop
             },
             payloads: dice.chance(300),
+            fence: false,
         }
     }
 
@@ -400,6 +421,9 @@ impl CallPlan {
         }
         if let Some(wait) = self.wait {
             policy = policy.wait(Duration::from_millis(wait));
+        }
+        if key.fence && mutant.is_none_or(Mutant::is_of_fences) {
+            policy = policy.fence();
         }
         match mutant {
             Some(Mutant::TtlShorterThanBody) => {

@@ -9,12 +9,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::Mutant;
 use super::batching::Engines;
-use super::net::{KEYS, Net};
+use super::net::{FENCES, KEYS, Net};
 use super::server::{Answer, Op};
+use super::source;
 use super::tokens::{self, TOKENS};
 use crate::key::fingerprint::Fingerprint;
-use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
 
 #[derive(Clone)]
 pub(super) struct Link {
@@ -54,10 +56,7 @@ impl Link {
     pub(super) async fn swap(&self, key: &str, op: Op, notifies: bool) -> Result<Swap, StoreError> {
         match self.send(key, op, notifies).await? {
             Answer::Swap(swap) => Ok(swap),
-            _ => Err(StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "the answer of another operation",
-            )),
+            _ => Err(other_operation()),
         }
     }
 }
@@ -68,10 +67,37 @@ impl Store for Link {
         let value = value.clone();
         match self.send(key, Op::Claim { value, ttl }, false).await? {
             Answer::Claim(claim) => Ok(claim),
-            _ => Err(StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "the answer of another operation",
-            )),
+            _ => Err(other_operation()),
+        }
+    }
+
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        _fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        let value = value.clone();
+        if source::runs_mutant(Mutant::FenceBeforeClaim) {
+            let draw = Op::Draw {
+                value: value.clone(),
+            };
+            let Answer::Fenced(FencedClaim::Claimed(fence)) = self.send(key, draw, false).await?
+            else {
+                return Err(other_operation());
+            };
+            return Ok(match self.claim(key, &value, ttl).await? {
+                Claim::Claimed => FencedClaim::Claimed(fence),
+                Claim::Taken(other) => FencedClaim::Taken(other),
+            });
+        }
+        match self
+            .send(key, Op::ClaimFenced { value, ttl }, false)
+            .await?
+        {
+            Answer::Fenced(claim) => Ok(claim),
+            _ => Err(other_operation()),
         }
     }
 
@@ -103,16 +129,14 @@ impl Store for Link {
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        // No call of the simulation has a fence, which `peek` asks for.
-        if key.starts_with("idem:#fence:") {
+        // `peek` asks for the fence of every call.
+        let has_fences = self.net.plan.keys.iter().any(|key| key.fence);
+        if key.starts_with(FENCE) && !has_fences {
             return Ok(None);
         }
         match self.send(key, Op::Get, false).await? {
             Answer::Entry(entry) => Ok(entry),
-            _ => Err(StoreError::new(
-                StoreErrorKind::Misconfigured,
-                "the answer of another operation",
-            )),
+            _ => Err(other_operation()),
         }
     }
 
@@ -146,8 +170,14 @@ impl fmt::Debug for Link {
 /// The endpoint of all calls.
 pub(super) const ENDPOINT: &str = "sim.pay";
 
+/// What the keys of fences begin with.
+const FENCE: &str = "idem:#fence:{";
+
 /// The number of a key, from its name or from the digits in events.
 pub(super) fn number_of(key: &str) -> Option<usize> {
+    if let Some(key) = key.strip_prefix(FENCE) {
+        return number_of(key.strip_suffix('}')?).map(|number| FENCES + number);
+    }
     let name = NAMES.iter().find(|(_, name)| {
         let digits = name.rsplit(':').next();
         name == key || digits.is_some_and(|digits| digits.starts_with(key))
@@ -170,6 +200,11 @@ pub(super) static NAMES: LazyLock<Vec<(usize, String)>> = LazyLock::new(|| {
     let tokens = (0..TOKENS).map(|token| (KEYS + token, tokens::key_of(token)));
     calls.chain(tokens).collect()
 });
+
+fn other_operation() -> StoreError {
+    let what = "the answer of another operation";
+    StoreError::new(StoreErrorKind::Misconfigured, what)
+}
 
 fn replacement(expected: &Bytes, value: &Bytes, ttl: Duration) -> Op {
     Op::Replace {

@@ -13,7 +13,7 @@ use super::link::Link;
 use super::server::Op;
 use crate::record::owner::Owner;
 use crate::record::token;
-use crate::store::{Claim, Entry, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
 
 /// A store that does what the wrong protocol would do.
 #[derive(Debug)]
@@ -162,6 +162,16 @@ impl Store for MutantStore {
                 Claim::Claimed => Claim::Claimed,
             }),
         }
+    }
+
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        self.link.claim_fenced(key, fence_key, value, ttl).await
     }
 
     async fn replace(

@@ -2,13 +2,14 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Eight are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. Nine are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use super::promise::{
-    AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDS, EXPIRES, IN_ORDER, IN_TIME,
-    KEY_STAYS, NO_FAULT, NO_STUCK, NO_TASK, NOT_SENT, ONCE, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS,
-    OVERTAKEN, OWN_ANSWER, OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, STAYS_EXPIRED, STAYS_USED,
-    TAKEN_BACK, TRUE_ANSWER, TRUE_DENIAL, USABLE,
+    AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
+    FENCE_GROWS, FENCE_STAYS, IN_ORDER, IN_TIME, KEY_STAYS, LATE_WRITE, NO_FAULT, NO_STUCK,
+    NO_TASK, NOT_SENT, ONCE, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS, OVERTAKEN, OWN_ANSWER,
+    OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, TAKEN_BACK,
+    TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
 use crate::batch::tests::Broken;
 
@@ -98,10 +99,22 @@ pub(crate) enum Mutant {
     ReturnsExpired,
     /// A call that gives up does not give the token back.
     NeverTakesBack,
+    /// The number of a fence is the time, without the last number. This and all mutants below are variants of the model of fences.
+    FenceIsClock,
+    /// The number of a fence follows the last number, without the time, and expires with its claim.
+    FenceExpires,
+    /// The number is drawn before the claim is won.
+    FenceBeforeClaim,
+    /// A claim that is found again gets another number.
+    FenceNewForRepeat,
+    /// A claim that took over does not say so.
+    FenceHidesDead,
+    /// The key is free before its fence is ended. In the engine.
+    FreesKeyBeforeFence,
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 41] = [
+    pub(super) const ALL: [Self; 47] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -143,6 +156,12 @@ impl Mutant {
         Self::LateAnswerAccepted,
         Self::ReturnsExpired,
         Self::NeverTakesBack,
+        Self::FenceIsClock,
+        Self::FenceExpires,
+        Self::FenceBeforeClaim,
+        Self::FenceNewForRepeat,
+        Self::FenceHidesDead,
+        Self::FreesKeyBeforeFence,
     ];
 }
 
@@ -190,7 +209,27 @@ impl Mutant {
             Self::ReturnsAfterUnknown => &[STAYS_USED],
             Self::RunsWithoutAnswer => &[BODY_HAS_TOKEN],
             Self::ReturnsExpired => &[STAYS_EXPIRED],
+            Self::FenceIsClock => &[FENCE_GROWS],
+            // Without its line, or with the line of another call, the end of a fence changes nothing.
+            Self::FenceExpires => &[FENCE_GROWS, ENDED_BEFORE_FREE],
+            Self::FenceBeforeClaim => &[FENCE_GROWS, FENCE_STAYS, LATE_WRITE, ENDED_BEFORE_FREE],
+            Self::FenceNewForRepeat => &[FENCE_STAYS],
+            Self::FenceHidesDead => &[SEES_DEAD],
+            Self::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
         }
+    }
+
+    /// Whether calls have fences with this mutant.
+    pub(super) fn is_of_fences(self) -> bool {
+        matches!(
+            self,
+            Self::FenceIsClock
+                | Self::FenceExpires
+                | Self::FenceBeforeClaim
+                | Self::FenceNewForRepeat
+                | Self::FenceHidesDead
+                | Self::FreesKeyBeforeFence
+        )
     }
 
     /// The broken variant of the engine of batches.

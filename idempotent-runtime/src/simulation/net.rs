@@ -363,7 +363,9 @@ impl Inside {
     /// Makes a message, and notes that it is sent.
     fn message(&mut self, now: u64, process: usize, key: usize, op: Op, notifies: bool) -> Message {
         let (sends, record) = match &op {
-            Op::Claim { value, .. } | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
+            Op::Claim { value, .. }
+            | Op::ClaimFenced { value, .. }
+            | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
             Op::Replace {
                 expected, value, ..
             } if expected == value => (Sends::Renewal, Some(value)),
@@ -374,8 +376,10 @@ impl Inside {
             Op::Exchange { value, .. } | Op::Overwrite { value, .. } => {
                 (Sends::Exchange, Some(value))
             }
+            Op::Draw { value } => (Sends::Fence, Some(value)),
             Op::Get => (Sends::Look, None),
         };
+        let sends = if key >= FENCES { Sends::Fence } else { sends };
         // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
         let call = source::polled().map(|polled| polled.call);
         let call = call
@@ -533,6 +537,9 @@ impl Net {
 
 /// The largest number of keys of calls in a run. The numbers of the tokens' keys follow.
 pub(super) const KEYS: usize = 6;
+
+/// The number of the first key of a fence.
+pub(super) const FENCES: usize = KEYS + TOKENS;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -58,3 +58,10 @@ pub(super) const TAKEN_BACK: &str = "a redemption without a body is taken back";
 pub(super) const BACK_BEFORE_FREE: &str = "a call gives its token back before it frees its key";
 pub(super) const STAYS_EXPIRED: &str = "an expired token is not stored again";
 pub(super) const NO_PANIC: &str = "only planned panics happen";
+pub(super) const FENCE_GROWS: &str = "the numbers of fences have the order of their claims";
+pub(super) const FENCE_STAYS: &str = "a claim that is found again has the same fence";
+pub(super) const OWN_FENCE: &str = "a body has the fence of its own claim";
+pub(super) const LATE_WRITE: &str =
+    "a resource that refuses smaller fences accepts no write after a write of a later claim";
+pub(super) const SEES_DEAD: &str = "a call after a body that never ended takes over";
+pub(super) const ENDED_BEFORE_FREE: &str = "the fence of a body is ended before its key is free";

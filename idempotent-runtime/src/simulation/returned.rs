@@ -154,9 +154,11 @@ impl Checks<'_> {
         let body: u64 = plan.steps.iter().sum();
         let deadline = self.plan.deadline;
         let redemption = plan.token.map_or(0, |_| deadline);
+        let fence = u64::from(self.key_plan(call).fence) * deadline;
         let most = plan.wait.unwrap_or_default()
             + 5 * deadline / 2
             + redemption
+            + fence
             + body
             + stopped
             + seen.frozen_for

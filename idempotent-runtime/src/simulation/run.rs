@@ -14,6 +14,7 @@ use super::caller::Caller;
 use super::check;
 use super::count::Counts;
 use super::dice::Dice;
+use super::fenced;
 use super::history::{CallId, Event, Kind, OPERATOR};
 use super::in_batches;
 use super::knobs::{Incident, Plan};
@@ -73,6 +74,7 @@ pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &m
     let broken = check::check(&plan, &history, excuses, counts)
         .and_then(|()| in_batches::check(&plan, &history, counts))
         .and_then(|()| redemptions::check(&plan, &history, counts))
+        .and_then(|()| fenced::check(&plan, &history, counts))
         .and_then(|()| {
             end.map_err(|promise| Broken {
                 promise,

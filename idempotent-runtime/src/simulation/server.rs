@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Mutant;
 use super::history::{CallId, Kind, Line, OPERATOR, RemovalCause};
-use super::net::KEYS;
+use super::net::{FENCES, KEYS};
 use super::source;
+use super::source::runs_mutant;
+use crate::record::fence::{FenceLine, FenceState};
 use crate::record::token as record;
-use crate::store::{Claim, Entry, Swap};
+use crate::store::fencing::lasts;
+use crate::store::{Claim, Entry, FencedClaim, Swap};
 
 /// The operation of a message.
 #[derive(Debug, Clone)]
@@ -31,7 +35,15 @@ pub(super) enum Op {
         value: Bytes,
     },
     Get,
+    /// Claims a key, and draws a number under the key of its fence.
+    ClaimFenced {
+        value: Bytes,
+        ttl: Duration,
+    },
     /// The operations from here on are not in the contract of [`Store`](crate::Store). Only mutants send them.
+    Draw {
+        value: Bytes,
+    },
     Set {
         value: Bytes,
         ttl: Option<Duration>,
@@ -53,6 +65,7 @@ pub(super) enum Op {
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Claim(Claim),
+    Fenced(FencedClaim),
     Swap(Swap),
     Entry(Option<Entry>),
 }
@@ -95,8 +108,23 @@ impl Server {
         request: &Request<'_>,
         log: &mut Vec<Change>,
     ) -> Option<Answer> {
+        let answer = self.apply(request, log)?;
+        if let (Op::Replace { value, .. }, Answer::Swap(Swap::Done)) = (request.op, &answer)
+            && let Some(key) = request.key.checked_sub(FENCES)
+            && let Ok(line) = FenceLine::read(value)
+        {
+            let number = line.fence;
+            log.push((key, request.now, Kind::FenceEnded { number }));
+        }
+        Some(answer)
+    }
+
+    fn apply(&mut self, request: &Request<'_>, log: &mut Vec<Change>) -> Option<Answer> {
         let Request { now, key, .. } = *request;
         self.expire(now, log);
+        // The records of fences are in the history by the numbers that are drawn.
+        let quiet = &mut Vec::new();
+        let log = if key >= FENCES { quiet } else { log };
         let stored = self.records.get(&key).map(|stored| stored.value.clone());
         Some(match request.op {
             Op::Claim { value, ttl } => Answer::Claim(match stored {
@@ -153,6 +181,21 @@ impl Server {
                     Duration::from_millis(u64::try_from(remaining).unwrap_or_default())
                 }),
             })),
+            Op::ClaimFenced { value, ttl } => {
+                let claim = Op::Claim {
+                    value: value.clone(),
+                    ttl: *ttl,
+                };
+                let claim = Request {
+                    op: &claim,
+                    ..*request
+                };
+                match self.apply(&claim, log)? {
+                    Answer::Claim(Claim::Taken(other)) => Answer::Fenced(FencedClaim::Taken(other)),
+                    _ => self.draw(request, value, log),
+                }
+            }
+            Op::Draw { value } => self.draw(request, value, log),
             Op::Set { value, ttl } => {
                 self.put(request, value, *ttl, log);
                 Answer::Swap(Swap::Done)
@@ -178,6 +221,43 @@ impl Server {
         })
     }
 
+    /// Draws a number for a claim.
+    fn draw(&mut self, request: &Request<'_>, claim: &Bytes, log: &mut Vec<Change>) -> Answer {
+        let (now, key) = (request.now, FENCES + request.key);
+        let stored = self.records.get(&key).map(|stored| stored.value.clone());
+        let last = stored
+            .as_ref()
+            .and_then(|stored| FenceLine::read(stored).ok());
+        let own = last.filter(|last| last.open_claim() == Some(claim));
+        if let Some(own) = own.filter(|_| !runs_mutant(Mutant::FenceNewForRepeat)) {
+            return Answer::Fenced(FencedClaim::Claimed(own.into()));
+        }
+        let micros = (self.clock(now) + CLOCK_AT_START) * 1000;
+        let expires = runs_mutant(Mutant::FenceExpires);
+        let mut next = FenceLine::next(last, claim, if expires { 0 } else { micros });
+        if runs_mutant(Mutant::FenceIsClock) {
+            next.fence = micros;
+        }
+        if runs_mutant(Mutant::FenceHidesDead) {
+            next.state = FenceState::Open(claim);
+        }
+        let (number, call) = (next.fence, request.call);
+        log.push((request.key, now, Kind::Drawn { call, number }));
+        let of_claim = self.records.get(&request.key).and_then(|it| it.expires);
+        let stored = Stored {
+            value: next.write(),
+            // No call: `fenced` checks the numbers.
+            call: OPERATOR,
+            done: false,
+            expires: match of_claim {
+                Some(of_claim) if expires => Some(of_claim),
+                _ => Some(self.clock(now) + whole_millis(lasts(Duration::ZERO))),
+            },
+        };
+        self.records.insert(key, stored);
+        Answer::Fenced(FencedClaim::Claimed(next.into()))
+    }
+
     /// Stores the line of a new token.
     pub(super) fn issue(&mut self, key: usize, now: u64, ttl: Duration) {
         let stored = Stored {
@@ -200,7 +280,9 @@ impl Server {
             };
             let at = u64::try_from(expires - ahead).unwrap_or_default().min(now);
             let (call, done, cause) = (stored.call, stored.done, RemovalCause::Expired);
-            log.push((*key, at, Kind::Removed { call, done, cause }));
+            if *key < FENCES {
+                log.push((*key, at, Kind::Removed { call, done, cause }));
+            }
             false
         });
     }
@@ -348,6 +430,9 @@ impl Server {
         Some(u64::try_from(expires - self.ahead).unwrap_or_default())
     }
 }
+
+/// The clock of the store when a run begins, in milliseconds. It may be set back.
+const CLOCK_AT_START: i64 = 1_000_000;
 
 /// The call that made a record.
 pub(super) fn call_of(record: &Bytes) -> Option<CallId> {

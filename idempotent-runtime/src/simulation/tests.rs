@@ -104,7 +104,7 @@ fn number(variable: &str) -> Option<u64> {
 const SEEDS: u64 = 20_000;
 
 /// The smallest number of times that each thing must happen in a thousand seeds: about half of the usual number.
-const FLOORS: [(&str, u64); 34] = [
+const FLOORS: [(&str, u64); 37] = [
     ("calls made", 3000),
     ("bodies", 1000),
     ("successes", 500),
@@ -139,4 +139,7 @@ const FLOORS: [(&str, u64); 34] = [
     ("redemptions fenced", 2),
     ("returned: token used", 200),
     ("returned: token unknown", 180),
+    ("fences", 230),
+    ("fences took over", 35),
+    ("late writes refused", 1),
 ];

@@ -95,7 +95,7 @@ impl Inside {
         }
         let grows = matches!(
             message.sends,
-            Sends::Claim | Sends::Completion | Sends::Exchange
+            Sends::Claim | Sends::Completion | Sends::Exchange | Sends::Fence
         );
         if grows && self.dice.chance(is_full) {
             return self.note_refused(now, message, StoreErrorKind::Full);
