@@ -9,6 +9,7 @@
 
 mod call;
 mod config;
+pub mod fences;
 mod protocol;
 mod rules;
 mod search;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{Search, Steps, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, spaces, tokens};
 
 fn main() -> ExitCode {
     let mut spaces: Vec<_> = [
@@ -18,14 +18,19 @@ fn main() -> ExitCode {
     .flatten()
     .collect();
     let mut of_tokens = tokens::spaces::all();
+    let mut of_fences = fences::spaces::all();
     if std::env::args().any(|argument| argument == "--long") {
         spaces.extend(spaces::long());
         of_tokens.extend(tokens::spaces::long());
+        of_fences.extend(fences::spaces::long());
     }
     let broken = spaces::wrong().into_iter().chain(spaces::limits());
     let holds = check_all(broken.collect(), spaces);
     let tokens_hold = check_all(tokens::spaces::wrong(), of_tokens);
-    if holds && tokens_hold {
+    let broken = fences::spaces::wrong().into_iter();
+    let broken = broken.chain(fences::spaces::limits());
+    let fences_hold = check_all(broken.collect(), of_fences);
+    if holds && tokens_hold && fences_hold {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

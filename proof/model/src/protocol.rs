@@ -5,7 +5,7 @@ use stateright::Property;
 use crate::call::{Body, Effect, Phase};
 use crate::config::{Config, Variant};
 use crate::rules::{Event, Rule};
-use crate::search::{Search, Steps};
+use crate::search::{Search, Steps, distinct};
 use crate::state::State;
 use crate::store::{Command, FOR_EVER, Operation};
 use crate::wait::LastSeen;
@@ -113,11 +113,7 @@ impl Steps for Config {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let mut before = None;
-        for command in &state.bag {
-            if before.replace(*command) == Some(*command) {
-                continue;
-            }
+        for command in distinct(&state.bag) {
             actions.push(Action::Execute(*command));
             if self.replicated {
                 actions.push(Action::ExecuteUnanswered(*command));

@@ -1,4 +1,4 @@
-//! The search of both models: visits every state of a configuration.
+//! The search of all models: visits every state of a configuration.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -35,6 +35,11 @@ pub trait Steps: Send + Sync + Sized + 'static {
 
     /// Whether an event has happened.
     fn event(event: Self::Event) -> Property<Search<Self>>;
+}
+
+/// Each command once. Equal commands are next to each other, and executing one or the other is the same step.
+pub(crate) fn distinct<C: PartialEq>(bag: &[C]) -> impl Iterator<Item = &C> {
+    bag.chunk_by(PartialEq::eq).map(|equal| &equal[0])
 }
 
 /// A configuration, with what holds and happens in it.

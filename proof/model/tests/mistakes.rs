@@ -5,7 +5,7 @@
     reason = "for those who run it with `--nocapture`"
 )]
 
-use idempotence_model::{Search, Steps, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, spaces, tokens};
 
 fn is_broken<C: Steps>(config: C, rule: C::Rule) {
     let outcome = Search::breaks(config, rule);
@@ -30,10 +30,20 @@ fn each_mistake_with_tokens_breaks_its_rule() {
     }
 }
 
+#[test]
+fn each_mistake_with_fences_breaks_its_rule() {
+    for (config, rule) in fences::spaces::wrong() {
+        is_broken(config, rule);
+    }
+}
+
 /// If a limit disappears, remove it from the README and add the rule to its space.
 #[test]
 fn what_is_not_promised_does_happen() {
     for (config, rule) in spaces::limits() {
+        is_broken(config, rule);
+    }
+    for (config, rule) in fences::spaces::limits() {
         is_broken(config, rule);
     }
 }

@@ -1,11 +1,11 @@
-//! All rules hold in every state of every space, of both models.
+//! All rules hold in every state of every space, of all models.
 
 #![expect(
     clippy::print_stdout,
     reason = "for those who run it with `--nocapture`"
 )]
 
-use idempotence_model::{Search, Steps, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, spaces, tokens};
 
 /// `floor`: a space with fewer states does not test what it should.
 fn holds<C: Steps>(spaces: Vec<Search<C>>, floor: usize) {
@@ -52,4 +52,9 @@ fn it_holds_among_duplicates_that_follow_or_wait() {
 #[test]
 fn a_token_is_redeemed_once_and_never_lost_without_a_body() {
     holds(tokens::spaces::all(), 500);
+}
+
+#[test]
+fn each_holder_has_a_larger_number_than_all_before() {
+    holds(fences::spaces::all(), FLOOR);
 }

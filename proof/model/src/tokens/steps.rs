@@ -6,7 +6,7 @@ use super::config::{Config, Variant};
 use super::redeemer::{End, Phase};
 use super::rules::{Event, Rule};
 use super::state::{Command, State};
-use crate::search::{Search, Steps};
+use crate::search::{Search, Steps, distinct};
 
 /// One step. Redeemers are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +61,7 @@ impl Steps for Config {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        let mut before = None;
-        for command in &state.bag {
-            if before.replace(*command) == Some(*command) {
-                continue;
-            }
+        for command in distinct(&state.bag) {
             actions.push(Action::Execute(*command));
             if state.faults.repeats > 0 {
                 actions.push(Action::Repeat(*command));
