@@ -2,15 +2,18 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
-use std::net::TcpStream;
+#[allow(dead_code, reason = "other tests use the rest")]
+mod service;
+
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
+
+use crate::service::{Reply, Service};
 
 const BIN: &str = env!("CARGO_BIN_EXE_http_orders");
 const BOOK: &str = r#"{"item":"a book","cents":1200}"#;
@@ -201,21 +204,20 @@ fn the_metrics_name_endpoints_as_the_router_does() {
 /// A process with a file of its own.
 struct Shop {
     file: PathBuf,
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    address: String,
+    service: Service,
 }
 
-struct Reply {
-    status: u16,
-    headers: Vec<(String, String)>,
-    body: String,
+impl Deref for Shop {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        &self.service
+    }
 }
 
-impl Reply {
-    fn header(&self, name: &str) -> Option<&str> {
-        let line = self.headers.iter().find(|(known, _)| known == name);
-        line.map(|(_, value)| value.as_str())
+impl DerefMut for Shop {
+    fn deref_mut(&mut self) -> &mut Service {
+        &mut self.service
     }
 }
 
@@ -223,21 +225,12 @@ impl Shop {
     fn open(name: &str) -> Self {
         let name = format!("http-orders-{}-{name}.db", std::process::id());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let (process, lines, address) = start(&file);
-        Self {
-            file,
-            process,
-            lines,
-            address,
-        }
+        let service = Service::start(BIN, &file);
+        Self { file, service }
     }
 
     fn reopen(&mut self) {
-        (self.process, self.lines, self.address) = start(&self.file);
-    }
-
-    fn post(&self, path: &str, user: &str, key: &str, body: &str) -> Reply {
-        self.send("POST", path, user, key, body)
+        self.service = Service::start(BIN, &self.file);
     }
 
     /// Repeats a request until no equal request is running.
@@ -250,53 +243,6 @@ impl Shop {
             }
             thread::yield_now();
         }
-    }
-
-    fn send(&self, method: &str, path: &str, user: &str, key: &str, body: &str) -> Reply {
-        let mut connection = self.begin(method, path, user, key, body);
-        let mut text = String::new();
-        connection.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").expect(&text);
-        let mut lines = head.lines();
-        let status = lines.next().unwrap().split(' ').nth(1).unwrap();
-        let headers = lines.map(|line| {
-            let (name, value) = line.split_once(": ").unwrap();
-            (name.to_lowercase(), value.to_owned())
-        });
-        Reply {
-            status: status.parse().unwrap(),
-            headers: headers.collect(),
-            body: body.to_owned(),
-        }
-    }
-
-    /// Sends a request, and does not wait for its response.
-    fn begin(&self, method: &str, path: &str, user: &str, key: &str, body: &str) -> TcpStream {
-        let mut connection = TcpStream::connect(&self.address).unwrap();
-        let key = match key {
-            "" => String::new(),
-            key => format!("idempotency-key: \"{key}\"\r\n"),
-        };
-        let length = body.len();
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: shop\r\nconnection: close\r\nauthorization: Bearer {user}\r\n{key}\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-        );
-        connection.write_all(request.as_bytes()).unwrap();
-        connection
-    }
-
-    /// Reads what the process prints up to this line.
-    fn until(&mut self, begin: &str) {
-        let line = self
-            .lines
-            .by_ref()
-            .map(Result::unwrap)
-            .find(|line| line.starts_with(begin));
-        assert!(
-            line.is_some(),
-            "the process ended without the line {begin:?}"
-        );
     }
 
     /// Executes a statement in the database of the shop, beside the process.
@@ -321,48 +267,15 @@ impl Shop {
         let charges = printed.filter(|line| line.starts_with("charging"));
         charges.collect()
     }
-
-    /// Asks the process to stop, as an orchestrator does. Returns what it printed after the lines that were read.
-    fn stop(&mut self) -> Vec<String> {
-        let process = self.process.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &process])
-                .status()
-                .unwrap()
-                .success()
-        );
-        let printed = self.lines.by_ref().map(Result::unwrap).collect();
-        assert!(self.process.wait().unwrap().success());
-        printed
-    }
 }
 
 impl Drop for Shop {
     fn drop(&mut self) {
-        // It may have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.service.kill();
         for end in ["", "-wal", "-shm"] {
             let mut file = self.file.clone().into_os_string();
             file.push(end);
             let _ = std::fs::remove_file(file);
         }
     }
-}
-
-fn start(file: &Path) -> (Child, Lines<BufReader<ChildStdout>>, String) {
-    let mut process = Command::new(BIN)
-        .arg("127.0.0.1:0")
-        .arg(file)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-    let line = lines.next().expect("a line").unwrap();
-    let address = line
-        .strip_prefix("listening on http://")
-        .expect(&line)
-        .to_owned();
-    (process, lines, address)
 }
