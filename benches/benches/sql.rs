@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use idempotence_benches::on_sql::{
-    Contest, OnSql, ROWS, Statements, TASKS, TRANSACTIONS, is_short,
-};
+use idempotence_benches::on_sql::{Contest, OnSql, ROWS, Statements, TASKS, TRANSACTIONS};
 use idempotence_benches::rounds::{
     Rounds, Values, latency_text, machine, per_second, rounds, tasks_text,
 };
@@ -110,13 +108,8 @@ fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
 
 /// Prints a row for the throughput and for each percentile.
 fn row(name: &str, tasks: u32, contest: &Contest<'_>) {
-    let (rounds, long) = if is_short() {
-        (rounds().min(9), Duration::from_millis(150))
-    } else {
-        (rounds().min(16), Duration::from_millis(250))
-    };
     let laps = contest.few.iter().chain(&contest.many);
-    let rounds = Rounds::run(laps, rounds, long);
+    let rounds = Rounds::run(laps, rounds().min(9), Duration::from_millis(150));
     let name = format!("{name}, {}", tasks_text(tasks));
     let print = |name: &str, values: &Values, show: &dyn Fn(f64) -> String| {
         print(name, contest, values, show);

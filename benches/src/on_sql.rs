@@ -13,6 +13,7 @@ use idempotence::sql::{self, Database};
 use idempotence::{Idempotency, SqlStore};
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use tokio::runtime::Runtime;
+use tokio::time::timeout;
 
 pub use self::statements::Statements;
 use self::statements::{WEEK, number};
@@ -320,6 +321,9 @@ const RECORD_LEN: usize = 110;
 /// How long a key is taken, in microseconds: the lease of the attribute and its grace.
 const EXPIRY: i64 = 33_000_000;
 
+/// How long a statement by hand may take, and the wait for its connection.
+const DEADLINE: Duration = Duration::from_secs(10);
+
 /// Inserts a row unless a live row exists, and removes it by its owner. The sessions of the pool set the timeouts of locks.
 struct ByHand<DB: Database> {
     pool: Pool<DB>,
@@ -340,14 +344,17 @@ impl<DB: Statements> Upload for ByHand<DB> {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
         let key = key(":", user_id, &file_md5);
         let value = owner() + &self.rest;
-        let mut connection = self.pool.acquire().await.expect("a connection");
-        let put = DB::put_row(&mut connection, &key, value.as_bytes(), EXPIRY).await;
-        assert_eq!(put, 1, "the key is taken");
-        drop(connection);
+        let put = timeout(DEADLINE, async {
+            let mut connection = self.pool.acquire().await.expect("a connection");
+            DB::put_row(&mut connection, &key, value.as_bytes(), EXPIRY).await
+        });
+        assert_eq!(put.await, Ok(1), "the key is taken");
         let outcome = file_md5.len();
-        let mut connection = self.pool.acquire().await.expect("a connection");
-        let removed = DB::delete_row(&mut connection, &key, value.as_bytes()).await;
-        assert_eq!(removed, 1, "the caller owns the key");
+        let remove = timeout(DEADLINE, async {
+            let mut connection = self.pool.acquire().await.expect("a connection");
+            DB::delete_row(&mut connection, &key, value.as_bytes()).await
+        });
+        assert_eq!(remove.await, Ok(1), "the caller owns the key");
         outcome
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn on_mariadb(url: &str) -> Vec<Plan> {
         .expect("an answer");
     let logged = "SELECT CAST(argument AS CHAR) FROM mysql.general_log \
                   WHERE command_type = 'Execute' AND argument LIKE '%idempotence%' \
-                  AND argument NOT LIKE '%_version%' ORDER BY event_time";
+                  AND argument NOT LIKE '%_version%' AND argument NOT LIKE 'SET @%' ORDER BY event_time";
     let logged: Vec<String> = query_scalar(logged)
         .fetch_all(&pool)
         .await
