@@ -72,12 +72,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`] whose kind says whether the value may have been stored.
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError>;
 
-    /// Does what [`claim`](Self::claim) does, and gives the claim a [`Fence`](super::Fence), whose number is larger than the number of every
-    /// earlier claim of `key`: also of claims that expired or were removed. A claim that is sent again keeps its fence.
+    /// Does what [`claim`](Self::claim) does, and gives the claim a [`Fence`](super::Fence), whose number is larger than the number
+    /// of every earlier claim of `key`: also of claims that expired or were removed. A claim that is sent again keeps its fence.
     ///
     /// The number is `max(last + 1, microseconds of the store's clock)`. The last number is in a record under `fence_key`, which
-    /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim
-    /// that finds this record without an end [has taken over](super::Fence::took_over). The end of a call replaces the record.
+    /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim that
+    /// finds this record without an end [has taken over](super::Fence::took_over). The end of a call replaces the record.
     ///
     /// By default this is [`claim_fenced_in_steps`]: a number costs two more round trips, three if there is a last number.
     ///
