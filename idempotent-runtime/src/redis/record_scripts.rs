@@ -122,31 +122,33 @@ pub(super) static REMOVE_AND_NOTIFY: Script = remove!("  redis.pcall('PUBLISH', 
 
 /// Replaces a value without a change of its time to live.
 ///
-/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value, or `0` if that is long. It does not
-/// replace a value that never expires, because another program wrote it, and returns that value.
+/// Returns `1` if the value is replaced, nil if nothing is stored, else the stored value, or `0` if that is long.
 ///
-/// Servers before Redis 6 do not know `KEEPTTL` (a syntax error, which changes nothing). There, and if less than a millisecond
-/// remains, the script sets the remaining time, at least one millisecond. If the new value is already stored, the script sets
-/// its time to live again, so that a following `WAIT` has a write to wait for. A server without memory accepts this.
+/// Servers before Redis 6 do not know `KEEPTTL` (a syntax error, which changes nothing). There the script sets the remaining time,
+/// at least one millisecond. If the new value is already stored, the script sets its time to live again, so that a following
+/// `WAIT` has a write to wait for. A server without memory accepts this.
 ///
 /// The arguments are the expected and the new value.
 pub(super) static EXCHANGE: Script = each!(
     1,
     "local call, key, value = redis.call, KEYS[k], ARGV[z]
 local current = call('GET', key)
-if not current then return false end
-local is_expected = current == ARGV[a]
-if is_expected or current == value then
-  local remaining = call('PTTL', key)
-  if remaining >= 0 then
-    if not is_expected then
-      call('PEXPIRE', key, math.max(remaining, 1))
-    elseif remaining == 0 or redis.pcall('SET', key, value, 'KEEPTTL').err then
+if current == ARGV[a] then
+  if redis.pcall('SET', key, value, 'KEEPTTL').err then
+    local remaining = call('PTTL', key)
+    if remaining < 0 then
+      call('SET', key, value)
+    else
       call('SET', key, value, 'PX', math.max(remaining, 1))
     end
-    return 1
   end
+  return 1
 end
-if #current > 4096 then return 0 end
+if current == value then
+  local remaining = call('PTTL', key)
+  if remaining >= 0 then call('PEXPIRE', key, math.max(remaining, 1)) end
+  return 1
+end
+if current and #current > 4096 then return 0 end
 return current"
 );

@@ -169,8 +169,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Replaces `expected` by `value`, byte for byte. The instant at which the record expires does not change.
     ///
-    /// It answers as [`replace`](Self::replace) does. A record that never expires comes from another program: it is not
-    /// replaced, and the answer is [`Swap::Other`] with it. By default this is [`get`](Self::get) and then
+    /// It answers as [`replace`](Self::replace) does. A store may refuse a record that never expires with [`Swap::Other`], because it
+    /// comes from another program. By default this is [`get`](Self::get), which refuses such a record, and then
     /// [`replace`](Self::replace) with the remaining time, so the expiry may move by as much as the two round trips differ.
     ///
     /// # Errors

@@ -114,15 +114,17 @@ async fn a_fresh_and_a_used_token_expire_together() {
     );
 }
 
+/// Another program has removed the expiry.
 #[tokio::test]
-async fn a_token_without_an_expiry_is_foreign() {
+async fn a_token_without_an_expiry_is_accepted_once() {
     let server = RedisServer::start().unwrap();
     let tokens = on(RedisStore::connect(&server.url()).await.unwrap());
     let token = issue(&tokens).await;
     let key = keys(&server).await.pop().unwrap();
     let _: i64 = ask(&server, cmd("PERSIST").arg(&key)).await;
-    assert_refused(&tokens, &token, "foreign_record").await;
-    assert_eq!(all(&server).await[&key].0, "idem1 T fresh");
+    assert_accepted(&tokens, &token).await;
+    assert_refused(&tokens, &token, "token_used").await;
+    assert_eq!(all(&server).await[&key].1, -1);
 }
 
 #[tokio::test]
