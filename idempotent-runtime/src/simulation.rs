@@ -15,12 +15,13 @@
 //!
 //! | room | has |
 //! | --- | --- |
-//! | [`knobs`] | what a seed decides |
-//! | [`net`], [`way`], [`server`], [`link`] | messages in flight and incidents; one message; the store; the [`Store`](crate::Store) of a process |
-//! | [`batching`] | the engine of batches in a process, and its connections |
-//! | [`caller`], [`run`] | one call; one run, and what is true after it |
+//! | [`knobs`], [`call_plan`], [`incidents`] | what a seed decides: the faults of messages; the keys and the calls; what happens to processes and to the store |
+//! | [`net`], [`message`], [`way`] | what is in flight; one message; its way to the store and back |
+//! | [`op`], [`server`], [`link`] | the operations of the store; the store; the [`Store`](crate::Store) of a process |
+//! | [`batching`], [`batch_way`] | the engine of batches in a process, and its connections; the way of a batch |
+//! | [`caller`], [`slots`], [`run`] | one call; the processes of a run; one run, and what is true after it |
 //! | [`tokens`] | the tokens of a run, and who redeems them |
-//! | [`history`], [`promise`], [`check`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
+//! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
 //! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
@@ -41,7 +42,9 @@
 //! process died, if the store had no room for its return, or if the engine reported that it was not withdrawn. A call that
 //! spends its deadline behind calls whose tokens are refused may report the store as unavailable. Nothing else is excused.
 
+mod batch_way;
 mod batching;
+mod call_plan;
 mod caller;
 mod check;
 mod count;
@@ -50,17 +53,22 @@ mod drops;
 mod fenced;
 mod history;
 mod in_batches;
+mod incidents;
 mod knobs;
 mod link;
+mod message;
 mod mutant_store;
 mod mutants;
 mod net;
+mod op;
 mod promise;
 mod redemptions;
 mod returned;
 mod run;
 mod server;
+mod slots;
 pub(crate) mod source;
+mod spans;
 mod tests;
 mod tokens;
 mod way;

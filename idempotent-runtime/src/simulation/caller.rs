@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
 use super::history::{BodyEnd, CallId, Kind, Returned};
-use super::knobs::{BodyEnds, CallPlan, KeyPlan};
 use super::link::ENDPOINT;
 use super::net::{Gate, KEYS, Net};
 use super::source::{Polled, as_polled};

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::Mutant;
 use super::batching::BatchPlan;
+use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
 use super::count::Counts;
 use super::history::{CallId, Kind, Returned};
-use super::knobs::{BodyEnds, CallPlan, KeyPlan, MessageFaults, Plan};
+use super::knobs::{MessageFaults, Plan};
 use super::promise::Broken;
 use super::run::{Run, run_plan};
 use crate::batch::Limits;

@@ -3,6 +3,11 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
+use bytes::Bytes;
+
+use super::source;
+use crate::record::token as record;
+
 /// A call, by its index in the plan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct CallId(pub(super) usize);
@@ -298,4 +303,22 @@ pub(super) fn digest(history: &[Event]) -> u64 {
     let mut hasher = DefaultHasher::new();
     history.hash(&mut hasher);
     hasher.finish()
+}
+
+/// The call that made a record.
+pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
+    // `idem1 R owner=` or `idem1 T used owner=`, and 32 digits.
+    let owner = record.windows(6).position(|name| name == b"owner=")? + 6;
+    let owner = str::from_utf8(record.get(owner..owner + 32)?).ok()?;
+    source::made_by(u128::from_str_radix(owner, 16).ok()?)
+}
+
+/// The line of a token that a record is.
+pub(super) fn line_of(record: &Bytes) -> Line {
+    let by = call_of(record).unwrap_or(OPERATOR);
+    match record::read(record) {
+        Some(record::State::Used) => Line::Used(by),
+        _ if *record == record::FRESH => Line::Fresh,
+        _ => Line::Returned(by),
+    }
 }

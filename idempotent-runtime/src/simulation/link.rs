@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::Mutant;
 use super::batching::Engines;
 use super::net::{FENCES, KEYS, Net};
-use super::server::{Answer, Op};
+use super::op::{Answer, Op};
 use super::source;
 use super::tokens::{self, TOKENS};
 use crate::key::fingerprint::Fingerprint;

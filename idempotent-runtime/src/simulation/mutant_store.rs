@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::Mutant;
 use super::link::Link;
-use super::server::Op;
+use super::op::Op;
 use crate::record::owner::Owner;
 use crate::record::token;
 use crate::store::{Claim, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};

@@ -1,7 +1,6 @@
 //! The network between the processes and the store: messages in flight, and incidents.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -10,14 +9,17 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::Mutant;
-use super::batching::{Batch, BatchPlan, Queued};
+use super::batch_way::Batch;
+use super::batching::{BatchPlan, Queued};
 use super::dice::Dice;
-use super::history::{CallId, Event, Kind, OPERATOR, RemovalCause, Sends};
-use super::knobs::{Incident, MessageFaults, Outage, Plan};
-use super::server::{Answer, Change, Op, Server, call_of};
-use super::source;
+use super::history::{CallId, Event, Kind};
+use super::incidents::{Incident, Outage};
+use super::knobs::{MessageFaults, Plan};
+use super::message::{Message, Reply};
+use super::op::Op;
+use super::server::{Change, Server};
+use super::slots::Process;
 use super::tokens::TOKENS;
-use crate::store::StoreErrorKind;
 
 /// The state of one run.
 pub(super) struct Net {
@@ -25,7 +27,7 @@ pub(super) struct Net {
     pub(super) mutant: Option<Mutant>,
     began: Instant,
     inside: Mutex<Inside>,
-    changed: Notify,
+    pub(super) changed: Notify,
 }
 
 pub(super) struct Inside {
@@ -46,17 +48,6 @@ pub(super) struct Inside {
     pub(super) log: Vec<Change>,
 }
 
-#[derive(Default)]
-pub(super) struct Process {
-    pub(super) crashed: bool,
-    pub(super) paused: bool,
-    /// Messages from it and to it that wait until the pause ends.
-    pub(super) held_up: Vec<Next>,
-    pub(super) tasks: BTreeMap<(CallId, bool), Waker>,
-    /// The batches on their way to the store, by connection. They arrive in their order.
-    pub(super) connections: [VecDeque<Batch>; 2],
-}
-
 pub(super) enum Next {
     Arrive(Message),
     Reply(Message, Reply),
@@ -74,33 +65,6 @@ pub(super) enum Next {
     OutageEnds,
     HasRoom,
 }
-
-pub(super) struct Message {
-    pub(super) number: u64,
-    pub(super) process: usize,
-    pub(super) key: usize,
-    pub(super) op: Op,
-    pub(super) sends: Sends,
-    pub(super) call: CallId,
-    pub(super) sent: u64,
-    pub(super) notifies: bool,
-    /// The message arrives twice.
-    pub(super) repeated: bool,
-    pub(super) answer: Option<oneshot::Sender<Reply>>,
-    /// Whether the caller of a message in a batch has given up.
-    pub(super) given_up: Option<Arc<AtomicBool>>,
-}
-
-impl Message {
-    pub(super) fn is_given_up(&self) -> bool {
-        match &self.given_up {
-            Some(given_up) => given_up.load(Ordering::Relaxed),
-            None => self.answer.as_ref().is_none_or(oneshot::Sender::is_closed),
-        }
-    }
-}
-
-pub(super) type Reply = Result<Answer, StoreErrorKind>;
 
 /// What a process may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -350,7 +314,7 @@ impl Net {
         }
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
+    pub(super) fn inside(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -358,57 +322,6 @@ impl Net {
 impl Inside {
     pub(super) fn note(&mut self, at: u64, key: Option<usize>, kind: Kind) {
         self.history.push(Event { at, key, kind });
-    }
-
-    /// Makes a message, and notes that it is sent.
-    fn message(&mut self, now: u64, process: usize, key: usize, op: Op, notifies: bool) -> Message {
-        let (sends, record) = match &op {
-            Op::Claim { value, .. }
-            | Op::ClaimFenced { value, .. }
-            | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
-            Op::Replace {
-                expected, value, ..
-            } if expected == value => (Sends::Renewal, Some(value)),
-            Op::Touch { claimed, .. } => (Sends::Renewal, Some(claimed)),
-            Op::Replace { value, .. } | Op::Set { value, .. } => (Sends::Completion, Some(value)),
-            Op::Remove { expected } => (Sends::Removal, Some(expected)),
-            Op::Delete { claimed } => (Sends::Removal, Some(claimed)),
-            Op::Exchange { value, .. } | Op::Overwrite { value, .. } => {
-                (Sends::Exchange, Some(value))
-            }
-            Op::Draw { value } => (Sends::Fence, Some(value)),
-            Op::Get => (Sends::Look, None),
-        };
-        let sends = if key >= FENCES { Sends::Fence } else { sends };
-        // The scheduler polls no call of this simulation. Its messages belong to the call of their record.
-        let call = source::polled().map(|polled| polled.call);
-        let call = call
-            .or_else(|| record.and_then(call_of))
-            .unwrap_or(OPERATOR);
-        self.messages += 1;
-        let number = self.messages;
-        self.note(
-            now,
-            Some(key),
-            Kind::Sent {
-                message: number,
-                call,
-                op: sends,
-            },
-        );
-        Message {
-            number,
-            process,
-            key,
-            op,
-            sends,
-            call,
-            sent: now,
-            notifies,
-            repeated: false,
-            answer: None,
-            given_up: None,
-        }
     }
 
     fn expire(&mut self, now: u64) {
@@ -465,73 +378,6 @@ impl Inside {
             Next::OutageEnds => self.outage = None,
             Next::HasRoom => self.server.full = false,
         }
-    }
-
-    fn apply_incident(&mut self, now: u64, incident: Incident) {
-        match incident {
-            // `run` does these, because it has the handles.
-            Incident::Crash { .. }
-            | Incident::Pause { .. }
-            | Incident::Free { .. }
-            | Incident::TasksEnd => {}
-            Incident::Outage { lasts, how } => {
-                self.note(now, None, Kind::StoreFault("the store is unavailable"));
-                self.outage = Some((now + lasts, how));
-                self.plan(now + lasts, Next::OutageEnds);
-            }
-            Incident::Full { lasts } => {
-                self.note(now, None, Kind::StoreFault("the store is full"));
-                self.server.full = true;
-                self.plan(now + lasts, Next::HasRoom);
-            }
-            Incident::Evict { key } => {
-                self.server
-                    .lose(key, now, RemovalCause::Forgotten, &mut self.log);
-            }
-            Incident::ForgetAll => {
-                for key in 0..KEYS + TOKENS {
-                    self.server
-                        .lose(key, now, RemovalCause::Forgotten, &mut self.log);
-                }
-            }
-            Incident::Step { by } => {
-                self.note(now, None, Kind::StoreFault("the store's clock jumps"));
-                self.server.step(by, now, &mut self.log);
-            }
-        }
-        self.note_log();
-    }
-}
-
-/// Incidents of processes.
-impl Net {
-    /// Ends a process: its messages in flight still arrive, but no later message.
-    pub(super) fn crash(&self, process: usize) {
-        let mut inside = self.inside();
-        inside.note(self.now(), None, Kind::Crashed { process });
-        let crashed = &mut inside.processes[process];
-        crashed.crashed = true;
-        let (held_up, tasks) = (
-            std::mem::take(&mut crashed.held_up),
-            std::mem::take(&mut crashed.tasks),
-        );
-        drop(inside);
-        drop(held_up);
-        tasks.into_values().for_each(Waker::wake);
-    }
-
-    /// Stops polling the calls of a process for a while.
-    pub(super) fn pause(&self, process: usize, lasts: u64) {
-        let now = self.now();
-        let mut inside = self.inside();
-        if inside.processes[process].paused || inside.processes[process].crashed {
-            return;
-        }
-        inside.note(now, None, Kind::Paused { process });
-        inside.processes[process].paused = true;
-        inside.plan(now + lasts, Next::Resume(process));
-        drop(inside);
-        self.changed.notify_one();
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::call_plan::CallPlan;
 use super::count::Counts;
 use super::history::{BodyEnd, CallId, Event, Kind, Line, OPERATOR, RemovalCause, Returned, Sends};
-use super::knobs::{CallPlan, Plan};
+use super::knobs::Plan;
 use super::net::KEYS;
 use super::promise::{
     BACK_BEFORE_FREE, BODY_HAS_TOKEN, Broken, ENDS, IN_TIME, ONCE, STAYS_EXPIRED, STAYS_USED,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
+use std::sync::{Arc, LazyLock, Once};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -17,17 +17,16 @@ use super::dice::Dice;
 use super::fenced;
 use super::history::{CallId, Event, Kind, OPERATOR};
 use super::in_batches;
-use super::knobs::{Incident, Plan};
-use super::link::{ENDPOINT, Link, NAMES, number_of};
-use super::mutant_store::MutantStore;
+use super::incidents::Incident;
+use super::knobs::Plan;
+use super::link::{ENDPOINT, NAMES};
 use super::net::{KEYS, Net};
 use super::promise::{Broken, DRAINED, ENDS, EXPIRES, FREE, NO_PANIC, NO_TASK, USABLE};
 use super::redemptions;
+use super::slots::Slots;
 use super::source::{self, Polled, as_polled};
 use super::tokens::{self, OPERATION, SUBJECT};
 use crate::batch::tests::end_tasks;
-use crate::handle::Idempotency;
-use crate::observe::{Event as EngineEvent, EventKind};
 use crate::policy::{Policy, Release};
 use crate::private::{Call, Endpoint};
 
@@ -104,80 +103,8 @@ fn note_panics() {
     }));
 }
 
-/// The processes. Each slot has the handle of its latest process.
-struct Slots {
-    net: Arc<Net>,
-    latest: Mutex<Vec<Option<(usize, Idempotency)>>>,
-    /// The handles of all processes, also of dead ones, whose tasks still run.
-    all: Mutex<Vec<Idempotency>>,
-}
-
-impl Slots {
-    fn start(&self, slot: usize) {
-        let process = self.net.process();
-        let idempotency = handle(&self.net, process);
-        self.all
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(idempotency.clone());
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot] =
-            Some((process, idempotency));
-    }
-
-    fn latest(&self, slot: usize) -> Option<(usize, Idempotency)> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot].clone()
-    }
-
-    fn stop(&self, slot: usize) -> Option<usize> {
-        let stopped = self.latest.lock().unwrap_or_else(PoisonError::into_inner)[slot].take();
-        stopped.map(|(process, _)| process)
-    }
-}
-
-fn handle(net: &Arc<Net>, process: usize) -> Idempotency {
-    let link = Link::new(net, process);
-    let builder = match net.mutant {
-        Some(mutant) => Idempotency::builder(MutantStore::new(link, mutant)),
-        None => Idempotency::builder(link),
-    };
-    let weak = Arc::downgrade(net);
-    let observer = move |event: &EngineEvent<'_>| {
-        let Some(net) = weak.upgrade() else { return };
-        let polled = source::polled();
-        match event.kind() {
-            EventKind::Unguarded => {
-                if let Some(Polled { call, .. }) = polled.filter(|polled| polled.call != OPERATOR) {
-                    net.record(Some(net.plan.calls[call.0].key), Kind::Unguarded { call });
-                }
-            }
-            EventKind::Unrecorded | EventKind::NotKept => {
-                net.record(key_of(event), Kind::Unrecorded { process });
-            }
-            EventKind::NotWithdrawn => {
-                net.record(key_of(event), Kind::NotWithdrawn { process });
-            }
-            EventKind::Overrun => net.record(key_of(event), Kind::Overrun { process }),
-            _ => {}
-        }
-    };
-    builder
-        .deadline(Duration::from_millis(net.plan.deadline))
-        .observer(observer)
-        .build()
-        .expect("the options are valid")
-}
-
-fn key_of(event: &EngineEvent<'_>) -> Option<usize> {
-    number_of(&event.key()?.to_string())
-}
-
 async fn live(net: Arc<Net>) -> Result<(), &'static str> {
-    let slots = net.plan.ahead.len();
-    let slots = Arc::new(Slots {
-        net: Arc::clone(&net),
-        latest: Mutex::new(vec![None; slots]),
-        all: Mutex::default(),
-    });
+    let slots = Arc::new(Slots::new(&net));
     for slot in 0..net.plan.ahead.len() {
         slots.start(slot);
     }
@@ -203,7 +130,7 @@ async fn live(net: Arc<Net>) -> Result<(), &'static str> {
     }
 
     net.heal();
-    let all = std::mem::take(&mut *slots.all.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = slots.take_all();
     for idempotency in all {
         idempotency
             .drain(LONGEST_DRAIN)

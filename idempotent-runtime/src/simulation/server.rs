@@ -6,69 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::Mutant;
-use super::history::{CallId, Kind, Line, OPERATOR, RemovalCause};
+use super::history::{CallId, Kind, OPERATOR, RemovalCause, line_of};
 use super::net::{FENCES, KEYS};
-use super::source;
+use super::op::{Answer, Op};
 use super::source::runs_mutant;
 use crate::record::fence::{FenceLine, FenceState};
 use crate::record::token as record;
 use crate::store::fencing::lasts;
 use crate::store::{Claim, Entry, FencedClaim, Swap};
-
-/// The operation of a message.
-#[derive(Debug, Clone)]
-pub(super) enum Op {
-    Claim {
-        value: Bytes,
-        ttl: Duration,
-    },
-    Replace {
-        expected: Bytes,
-        value: Bytes,
-        ttl: Duration,
-    },
-    Remove {
-        expected: Bytes,
-    },
-    Exchange {
-        expected: Bytes,
-        value: Bytes,
-    },
-    Get,
-    /// Claims a key, and draws a number under the key of its fence.
-    ClaimFenced {
-        value: Bytes,
-        ttl: Duration,
-    },
-    /// The operations from here on are not in the contract of [`Store`](crate::Store). Only mutants send them.
-    Draw {
-        value: Bytes,
-    },
-    Set {
-        value: Bytes,
-        ttl: Option<Duration>,
-    },
-    Touch {
-        claimed: Bytes,
-        ttl: Duration,
-    },
-    Delete {
-        claimed: Bytes,
-    },
-    /// Replaces any line of a token. Without a line, stores it for `ttl`.
-    Overwrite {
-        value: Bytes,
-        ttl: Option<Duration>,
-    },
-}
-
-#[derive(Debug, Clone)]
-pub(super) enum Answer {
-    Claim(Claim),
-    Fenced(FencedClaim),
-    Swap(Swap),
-    Entry(Option<Entry>),
-}
 
 /// The records, by the numbers of their keys.
 #[derive(Debug, Default)]
@@ -433,23 +378,6 @@ impl Server {
 
 /// The clock of the store when a run begins, in milliseconds. It may be set back.
 const CLOCK_AT_START: i64 = 1_000_000;
-
-/// The call that made a record.
-pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
-    // `idem1 R owner=` or `idem1 T used owner=`, and 32 digits.
-    let owner = record.windows(6).position(|name| name == b"owner=")? + 6;
-    let owner = str::from_utf8(record.get(owner..owner + 32)?).ok()?;
-    source::made_by(u128::from_str_radix(owner, 16).ok()?)
-}
-
-fn line_of(record: &Bytes) -> Line {
-    let by = call_of(record).unwrap_or(OPERATOR);
-    match record::read(record) {
-        Some(record::State::Used) => Line::Used(by),
-        _ if *record == record::FRESH => Line::Fresh,
-        _ => Line::Returned(by),
-    }
-}
 
 /// A store that counts in milliseconds rounds up.
 fn whole_millis(ttl: Duration) -> i64 {

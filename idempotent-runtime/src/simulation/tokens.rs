@@ -2,9 +2,11 @@
 
 use std::sync::LazyLock;
 
+use super::call_plan::CallPlan;
 use super::dice::Dice;
 use super::history::CallId;
-use super::knobs::{CallPlan, Incident, Plan};
+use super::incidents::Incident;
+use super::knobs::Plan;
 use super::net::KEYS;
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;

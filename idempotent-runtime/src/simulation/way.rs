@@ -1,8 +1,10 @@
 //! The way of one message to the store and back.
 
 use super::history::{Kind, Sends};
-use super::knobs::{MessageFaults, Outage};
-use super::net::{Inside, Message, Next, Reply};
+use super::incidents::Outage;
+use super::knobs::MessageFaults;
+use super::message::{Message, Reply};
+use super::net::{Inside, Next};
 use super::server::Request;
 use crate::store::StoreErrorKind;
 
