@@ -7,9 +7,11 @@
 //! The model uses the names of the runtime. Comments name the module of the runtime that a step mirrors. Time is only
 //! counted down and everything else is bounded, so every run ends in a state without further steps.
 
+mod actions;
 mod call;
 mod config;
 pub mod fences;
+pub mod mistakes;
 mod protocol;
 mod rules;
 mod search;
@@ -20,8 +22,8 @@ mod store;
 pub mod tokens;
 mod wait;
 
+pub use actions::Action;
 pub use config::{Caller, Config, Faults, OnCancel, Release, Variant};
-pub use protocol::Action;
 pub use rules::{Event, Rule};
 pub use search::{Outcome, Search, Steps};
 pub use spaces::Space;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{Search, Steps, fences, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, spaces, tokens};
 
 fn main() -> ExitCode {
     let mut spaces: Vec<_> = [
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         of_tokens.extend(tokens::spaces::long());
         of_fences.extend(fences::spaces::long());
     }
-    let broken = spaces::wrong().into_iter().chain(spaces::limits());
+    let broken = mistakes::wrong().into_iter().chain(mistakes::limits());
     let holds = check_all(broken.collect(), spaces);
     let tokens_hold = check_all(tokens::spaces::wrong(), of_tokens);
     let broken = fences::spaces::wrong().into_iter();

@@ -5,7 +5,7 @@
     reason = "for those who run it with `--nocapture`"
 )]
 
-use idempotence_model::{Search, Steps, fences, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, tokens};
 
 fn is_broken<C: Steps>(config: C, rule: C::Rule) {
     let outcome = Search::breaks(config, rule);
@@ -18,7 +18,7 @@ fn is_broken<C: Steps>(config: C, rule: C::Rule) {
 
 #[test]
 fn each_mistake_breaks_its_rule() {
-    for (config, rule) in spaces::wrong() {
+    for (config, rule) in mistakes::wrong() {
         is_broken(config, rule);
     }
 }
@@ -40,7 +40,7 @@ fn each_mistake_with_fences_breaks_its_rule() {
 /// If a limit disappears, remove it from the README and add the rule to its space.
 #[test]
 fn what_is_not_promised_does_happen() {
-    for (config, rule) in spaces::limits() {
+    for (config, rule) in mistakes::limits() {
         is_broken(config, rule);
     }
     for (config, rule) in fences::spaces::limits() {
