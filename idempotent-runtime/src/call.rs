@@ -20,8 +20,6 @@ use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
-#[cfg(feature = "http")]
-use crate::key::fingerprint::UnencodablePart;
 use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NO_OBSERVERS, Observers};
 use crate::policy::{OnStoreError, Policy};
@@ -148,21 +146,18 @@ impl Call {
         }
     }
 
-    /// Ends the key, and makes the payload of the key and of the parts that `write` adds: one digest, where
-    /// [`payload`](Self::payload) needs two. The key and the payload take no more parts.
+    /// Ends the key, and makes the payload of the key and of this digest. The key and the payload take no more parts.
     #[cfg(feature = "http")]
-    pub(crate) fn whole_payload(
-        &mut self,
-        write: impl FnOnce(&mut Hasher) -> Result<(), UnencodablePart>,
-    ) {
+    pub(crate) fn whole_payload(&mut self, digest: &[u8; 32]) {
         if let Ok(open) = &mut self.0 {
             let key = open.key.end();
-            // With the key, a reader of the store cannot see that two keys have equal payloads.
+            // With the key, a reader of the store cannot see that two keys have equal payloads. Both are one part, because a digest reads
+            // blocks, and two parts would need one block more.
+            let (mut both, length) = ([0; 64], key.as_bytes().len());
+            both[..length].copy_from_slice(key.as_bytes());
+            both[length..length + 32].copy_from_slice(digest);
             let mut payload = open.context.shared.keying().hasher();
-            payload.bytes_part(key.as_bytes());
-            if write(&mut payload).is_err() {
-                open.set_invalid_key(UNENCODABLE_PAYLOAD);
-            }
+            payload.bytes_part(&both[..length + 32]);
             open.context.payload = Some(payload.end());
             open.context.site.fingerprint = Some(key);
         }

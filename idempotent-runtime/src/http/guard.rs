@@ -22,7 +22,7 @@ use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
 use crate::http::lang;
 use crate::http::options::RouteOptions;
-use crate::http::payload::{self, Payload};
+use crate::http::payload::{Payload, PayloadHead};
 use crate::http::rejection::Rejection;
 use crate::http::scope::FindScope;
 use crate::protocol::ending::SettleOutcome;
@@ -265,20 +265,16 @@ impl<'a> Plan<'a> {
         let Some(call) = call else {
             return Ok(());
         };
-        let content_type = head.headers.get(header::CONTENT_TYPE);
         let payload = self.options.payload.as_ref();
         let payload = payload.unwrap_or(&Payload::RAW);
-        let digest = payload.digest(content_type, body);
+        let counted = PayloadHead {
+            method: &head.method,
+            uri: incoming::original_uri(head),
+            content_type: head.headers.get(header::CONTENT_TYPE),
+        };
+        let digest = payload.digest(&counted, body);
         let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
-        let uri = incoming::original_uri(head);
-        call.whole_payload(|payload| {
-            payload.part(head.method.as_str())?;
-            payload.part(uri.path())?;
-            payload.part(&uri.query())?;
-            payload.part(&payload::essence(content_type))?;
-            payload.bytes_part(&digest);
-            Ok(())
-        });
+        call.whole_payload(&digest);
         Ok(())
     }
 

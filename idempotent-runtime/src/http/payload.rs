@@ -1,9 +1,15 @@
-//! Which bodies are the same payload: the digest of a body.
+//! Which requests have the same payload: the digest of a request.
 //!
 //! Frozen: the digest is part of the payload in stored records, and old and new processes share a store during a deploy. A
 //! change of this specification is a new name of a form.
 //!
-//! The digest is the SHA-256 of the name of a form, a line feed (`\n`), and a content:
+//! The digest is the SHA-256 of three lines, each with a line feed (`\n`) at its end, and a content:
+//!
+//! 1. the method, a space, the path, and, if there is a query, `?` and the query;
+//! 2. the type and the subtype of the content type, in lower case and without parameters; nothing if there is no content type;
+//! 3. the name of a form.
+//!
+//! None of their parts contains a line feed, and a path contains no `?`, so two requests never have the same lines by chance.
 //!
 //! | form | content |
 //! | --- | --- |
@@ -18,15 +24,15 @@
 //!
 //! Test vectors:
 //!
-//! | body | form and content | SHA-256 |
+//! | body | lines and content | SHA-256 |
 //! | --- | --- | --- |
-//! | `a=1` | `raw\na=1` | `78f8c68459a975d92b54d31b91890c066abb63a1781b5ea9dc778c6094d85b5c` |
-//! | ` {"b": [1.50, null], "a": "\u00e9"} ` | `json\n{"a":"é","b":[15e-1,null]}` | `dcc148d252aad594f68fbc82d7285731f06dc7adfac2854384460ab050bc14e4` |
-//! | any | `none\n` | `fcf33dfbe13c2354bf0e1b063f9fb422747a46cee00b7420bceff2b81457b345` |
+//! | `a=1` | `POST /pay?x=1\n\nraw\na=1` | `b8db52ee6fb1c18c78344feeebc0a6acb5a9ff37f13f92515fae519e4dfb0176` |
+//! | ` {"b": [1.50, null], "a": "\u00e9"} ` | `POST /pay?x=1\napplication/json\njson\n{"a":"é","b":[15e-1,null]}` | `d8a34b93e17849a79878747db9c986c1d7520983d977676d3c24a7bfbdde1a45` |
+//! | any | `POST /pay?x=1\napplication/json\nnone\n` | `024089c34bd4c1197a0fa702961207d242ad1119d20526b436dd15bcb31e3726` |
 
 use std::borrow::Cow;
 
-use ::http::{HeaderValue, StatusCode};
+use ::http::{HeaderValue, Method, StatusCode, Uri};
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
@@ -146,26 +152,55 @@ impl Payload {
         Self(Form::None)
     }
 
-    /// The digest of this body.
+    /// The digest of a request with this head and this body.
     pub(crate) fn digest(
         &self,
-        content_type: Option<&HeaderValue>,
+        head: &PayloadHead<'_>,
         body: &Bytes,
     ) -> Result<[u8; 32], PayloadFault> {
+        let content_type = head.content_type;
         let readable = match &self.0 {
             Form::Raw => None,
             Form::Json(members) if is_json(content_type) => members.canonical(body)?,
             Form::Json(_) => None,
             #[cfg(feature = "multipart")]
             Form::Multipart => multipart::canonical(content_type, body),
-            Form::None => return Ok(sha256("none\n", b"")),
+            Form::None => return Ok(head.sha256("\nnone\n", b"")),
         };
         Ok(match (readable, &self.0) {
-            (None, _) => sha256("raw\n", body),
+            (None, _) => head.sha256("\nraw\n", body),
             #[cfg(feature = "multipart")]
-            (Some(parts), Form::Multipart) => sha256("multipart\n", parts.as_bytes()),
-            (Some(value), _) => sha256("json\n", value.as_bytes()),
+            (Some(parts), Form::Multipart) => head.sha256("\nmultipart\n", parts.as_bytes()),
+            (Some(value), _) => head.sha256("\njson\n", value.as_bytes()),
         })
+    }
+}
+
+/// What counts of the head of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PayloadHead<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) uri: &'a Uri,
+    pub(crate) content_type: Option<&'a HeaderValue>,
+}
+
+impl PayloadHead<'_> {
+    /// The digest with this content. `form` is the line with the name of its form, with the line feed before it.
+    fn sha256(&self, form: &str, content: &[u8]) -> [u8; 32] {
+        let mut digest = Sha256::new_with_prefix(self.method.as_str());
+        digest.update(b" ");
+        digest.update(self.uri.path());
+        if let Some(query) = self.uri.query() {
+            digest.update(b"?");
+            digest.update(query);
+        }
+        digest.update(b"\n");
+        if let Some(essence) = essence(self.content_type) {
+            digest.update(&*essence);
+        }
+        digest.update(form);
+        digest.update(content);
+        digest.finalize().into()
     }
 }
 
@@ -198,13 +233,8 @@ fn slices(paths: &[Path]) -> Vec<&[String]> {
     paths.iter().map(Vec::as_slice).collect()
 }
 
-fn sha256(form: &str, content: &[u8]) -> [u8; 32] {
-    let digest = Sha256::new_with_prefix(form).chain_update(content);
-    digest.finalize().into()
-}
-
 /// The type and the subtype of a content type, in lower case and without parameters.
-pub(crate) fn essence(content_type: Option<&HeaderValue>) -> Option<Cow<'_, str>> {
+fn essence(content_type: Option<&HeaderValue>) -> Option<Cow<'_, str>> {
     let essence = content_type::text(content_type)?;
     // Without an early end, because the compiler then compares many bytes at once.
     let has_capital = (essence.bytes()).fold(false, |any, byte| any | byte.is_ascii_uppercase());

@@ -7,11 +7,13 @@
 //! Test vector: a part `a` with the bytes `1`, and then a file `b` with the name `x.txt`, the type `text/plain` and no bytes:
 //!
 //! ```text
+//! POST /pay?x=1
+//! multipart/form-data
 //! multipart
 //! [["a",null,null,"6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b"],["b","x.txt","text/plain","e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"]]
 //! ```
 //!
-//! Its SHA-256 is `c1fb4a00d8bec9ee5a9d5baec1518ed81c2843ba00910f5b504ac8f1bdaabbda`.
+//! Its SHA-256 is `f484336fe2547fd8ab19020b0f11e197b3065e8bb107e0bc770719b10c88ae4f`.
 
 use std::convert::Infallible;
 

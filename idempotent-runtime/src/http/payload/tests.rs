@@ -2,10 +2,12 @@ use super::*;
 
 fn digest(payload: &Payload, content_type: &str, body: &str) -> Result<[u8; 32], PayloadFault> {
     let content_type = (!content_type.is_empty()).then(|| content_type.parse().unwrap());
-    payload.digest(
-        content_type.as_ref(),
-        &Bytes::copy_from_slice(body.as_bytes()),
-    )
+    let head = PayloadHead {
+        method: &Method::POST,
+        uri: &Uri::from_static("/pay?x=1"),
+        content_type: content_type.as_ref(),
+    };
+    payload.digest(&head, &Bytes::copy_from_slice(body.as_bytes()))
 }
 
 fn hex(digest: Result<[u8; 32], PayloadFault>) -> String {
@@ -29,24 +31,53 @@ fn vector(content: &str) -> &'static str {
 #[test]
 fn the_test_vectors_are_right() {
     let raw = hex(digest(&Payload::raw(), "", "a=1"));
-    assert_eq!(raw, vector(r"`raw\na=1`"));
+    assert_eq!(raw, vector(r"`POST /pay?x=1\n\nraw\na=1`"));
     assert_eq!(
         raw,
-        "78f8c68459a975d92b54d31b91890c066abb63a1781b5ea9dc778c6094d85b5c"
+        "b8db52ee6fb1c18c78344feeebc0a6acb5a9ff37f13f92515fae519e4dfb0176"
     );
     let body = r#" {"b": [1.50, null], "a": "\u00e9"} "#;
     let json = hex(digest(&Payload::json(), JSON, body));
-    assert_eq!(json, vector(r#"`json\n{"a":"é","b":[15e-1,null]}`"#));
+    assert_eq!(json, vector(r#"\njson\n{"a":"é","b":[15e-1,null]}`"#));
     assert_eq!(
         json,
-        "dcc148d252aad594f68fbc82d7285731f06dc7adfac2854384460ab050bc14e4"
+        "d8a34b93e17849a79878747db9c986c1d7520983d977676d3c24a7bfbdde1a45"
     );
     let none = hex(digest(&Payload::none(), JSON, body));
-    assert_eq!(none, vector(r"`none\n`"));
+    assert_eq!(none, vector(r"\nnone\n`"));
     assert_eq!(
         none,
-        "fcf33dfbe13c2354bf0e1b063f9fb422747a46cee00b7420bceff2b81457b345"
+        "024089c34bd4c1197a0fa702961207d242ad1119d20526b436dd15bcb31e3726"
     );
+}
+
+#[test]
+fn the_method_the_path_the_query_and_the_type_count() {
+    let digest = |method: &Method, uri: &'static str, content_type: &'static str, body| {
+        let content_type = HeaderValue::from_static(content_type);
+        let head = PayloadHead {
+            method,
+            uri: &Uri::from_static(uri),
+            content_type: (!content_type.is_empty()).then_some(&content_type),
+        };
+        hex(Payload::raw().digest(&head, &Bytes::from_static(body)))
+    };
+    let post = &Method::POST;
+    let digests = [
+        digest(post, "/pay", "a/b", b"raw\n"),
+        digest(post, "/pay", "a/b", b"raw\nraw\n"),
+        digest(post, "/pay", "", b"raw\n"),
+        digest(post, "/pay", "raw", b""),
+        digest(post, "/pay", "", b"raw\nraw\n"),
+        digest(post, "/pay?", "a/b", b"raw\n"),
+        digest(post, "/pay?a=1", "a/b", b"raw\n"),
+        digest(post, "/pay/", "a/b", b"raw\n"),
+        digest(&Method::PATCH, "/pay", "a/b", b"raw\n"),
+    ];
+    let different: std::collections::HashSet<_> = digests.iter().collect();
+    assert_eq!(different.len(), digests.len());
+    let same = digest(post, "/pay", "A/b ; charset=utf-8", b"raw\n");
+    assert_eq!(same, digests[0]);
 }
 
 #[test]
@@ -194,7 +225,7 @@ mod forms {
         assert_eq!(digest, vector("Its SHA-256 is"));
         assert_eq!(
             digest,
-            "c1fb4a00d8bec9ee5a9d5baec1518ed81c2843ba00910f5b504ac8f1bdaabbda"
+            "f484336fe2547fd8ab19020b0f11e197b3065e8bb107e0bc770719b10c88ae4f"
         );
     }
 
