@@ -63,13 +63,14 @@ impl<T> Future for Attempt<'_, T> {
         }
         match &self.timeout {
             None => self.timeout = Scheduler::set_timeout(self.limit, cx.waker()),
-            Some(timeout) if timeout.is_due() => {
+            // A timeout that waits is not due yet, so most polls do not read the clock.
+            Some(timeout) if !timeout.set_task(cx.waker()) && timeout.is_due() => {
                 return match poll_last(|| self.operation.as_mut().poll(cx)) {
                     Poll::Ready(answer) => Poll::Ready(answer),
                     Poll::Pending => Poll::Ready(Err(timed_out(self.limit))),
                 };
             }
-            Some(timeout) => timeout.set_task(cx.waker()),
+            Some(_) => {}
         }
         Poll::Pending
     }

@@ -58,25 +58,20 @@ impl Timeout {
         self.id.0 <= Instant::now()
     }
 
-    /// Wakes `task` instead of the earlier task.
-    pub(crate) fn set_task(&self, task: &Waker) {
+    /// Wakes `task` instead of the earlier task. Returns `false` if the timeout does not wait: it has become due and has woken the
+    /// earlier task, or its runtime has ended.
+    #[must_use]
+    pub(crate) fn set_task(&self, task: &Waker) -> bool {
         let mut timeouts = self.shard.timeouts();
-        let is_closed = timeouts.is_closed;
-        let earlier = match timeouts.find(self.id) {
-            Some(known) if known.will_wake(task) => None,
-            Some(known) => Some(std::mem::replace(known, task.clone())),
-            None => {
-                drop(timeouts);
-                // The timeout has become due meanwhile, and has woken the earlier task.
-                if !is_closed {
-                    task.wake_by_ref();
-                }
-                return;
-            }
+        let (waits, earlier) = match timeouts.find(self.id) {
+            Some(known) if known.will_wake(task) => (true, None),
+            Some(known) => (true, Some(std::mem::replace(known, task.clone()))),
+            None => (false, None),
         };
         drop(timeouts);
         // Outside of the lock, because dropping a waker may drop a task and its timeouts.
         drop(earlier);
+        waits
     }
 }
 
@@ -283,11 +278,12 @@ mod tests {
         let [first, second] = [(); 2].map(|()| Arc::new(Counts::default()));
         let due = Instant::now();
         let timeout = shard.set(due, Arc::clone(&first).into()).0;
-        timeout.set_task(&Arc::clone(&second).into());
+        assert!(timeout.set_task(&Arc::clone(&second).into()));
         assert_eq!(Arc::strong_count(&first), 1, "the waker is dropped");
         wake_due(&shard, due);
         let counts = [first, second].map(|counts| counts.0.load(Ordering::Relaxed));
         assert_eq!(counts, [0, 1]);
+        assert!(!timeout.set_task(Waker::noop()), "it is due");
     }
 
     #[test]
@@ -323,7 +319,7 @@ mod tests {
         let later = shard.set(now, Arc::clone(&counts).into()).0;
         assert_eq!(Arc::strong_count(&counts), 1, "the wakers are dropped");
         assert_eq!(wake_due(&shard, now), None);
-        earlier.set_task(Waker::noop());
+        assert!(!earlier.set_task(Waker::noop()), "it wakes no task");
         drop((earlier, later));
     }
 }
