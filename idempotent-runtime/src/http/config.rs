@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http_body::Body;
 
 use crate::call::Call;
-use crate::error::lang::Lang;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::body::ReplayBody;
@@ -19,6 +18,7 @@ use crate::http::first_sent;
 use crate::http::incoming;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
+use crate::http::lang;
 use crate::http::options::RouteOptions;
 use crate::http::profile::stamp::Stamp;
 use crate::http::profile::table::Table;
@@ -159,21 +159,24 @@ impl Config {
         own.unwrap_or(&self.options)
     }
 
-    /// The call of a request with this key. Its payload is missing.
+    /// The call of a request with this key. Its payload is missing. Boxed, because it is large, and the future of the guard keeps it
+    /// while the body arrives.
     pub(super) fn call(
         &self,
         caller: &dyn FindScope,
         head: &request::Parts,
         options: &RouteOptions,
         key: &str,
-        lang: Lang,
-    ) -> Result<Call, Rejection> {
-        let endpoint = self.endpoint(head, lang)?;
-        self.check_first_sent(head, &endpoint, options, lang)?;
-        let mut call = Call::new(endpoint, options.policy, Some(&self.idempotency));
+    ) -> Result<Box<Call>, Rejection> {
+        let endpoint = self.endpoint(head)?;
+        self.check_first_sent(head, &endpoint, options)?;
+        let call = Call::new(endpoint, options.policy, Some(&self.idempotency));
+        let mut call = Box::new(call);
         let added = caller.add_scope(&self.scope, head, &mut call);
-        added
-            .map_err(|missing| Rejection::without_scope(missing, self.challenge.as_ref(), lang))?;
+        added.map_err(|missing| {
+            let lang = lang::from_headers(&head.headers);
+            Rejection::without_scope(missing, self.challenge.as_ref(), lang)
+        })?;
         if self.table.path_in_key {
             call.part(incoming::original_uri(head).path());
         }
@@ -196,7 +199,6 @@ impl Config {
         head: &request::Parts,
         endpoint: &Endpoint,
         options: &RouteOptions,
-        lang: Lang,
     ) -> Result<(), Rejection> {
         let Some(name) = &self.table.first_sent else {
             return Ok(());
@@ -205,10 +207,11 @@ impl Config {
         let known = self.idempotency.shared().known_endpoints();
         // An invalid policy refuses the call.
         let _ = known.enter(endpoint, &mut policy);
+        let lang = lang::from_headers(&head.headers);
         first_sent::check(name, &head.headers, policy.ttl, lang)
     }
 
-    fn endpoint(&self, head: &request::Parts, lang: Lang) -> Result<Endpoint, Rejection> {
+    fn endpoint(&self, head: &request::Parts) -> Result<Endpoint, Rejection> {
         let endpoint = match self.unary_method(head) {
             Some(method) => route::endpoint_of(&head.method, method).map_err(NoRoute::Invalid),
             None => route::route_of(head, self.route.as_ref()),
@@ -224,6 +227,7 @@ impl Config {
             };
             let observers = self.idempotency.shared().observers();
             observers.emit(&Event::refused(&error));
+            let lang = lang::from_headers(&head.headers);
             Rejection::without_route(error, &no_route, lang)
         })
     }
@@ -234,15 +238,16 @@ impl Config {
         head: &'a request::Parts,
         body: &[u8],
         options: &RouteOptions,
-        lang: Lang,
     ) -> Result<Option<Cow<'a, str>>, Rejection> {
         let (headers, syntax) = (&head.headers, self.syntax);
+        // Only a refusal has a language.
+        let lang = || lang::from_headers(headers);
         match self.key.read(headers, body, syntax) {
             Ok(None) if options.requires_key() || self.has_first_sent(headers) => {
-                Err(self.key.missing(headers, body, syntax, lang).into())
+                Err(self.key.missing(headers, body, syntax, lang()).into())
             }
             Ok(key) => Ok(key),
-            Err(fault) => Err(self.key.problem(fault, syntax, lang).into()),
+            Err(fault) => Err(self.key.problem(fault, syntax, lang()).into()),
         }
     }
 

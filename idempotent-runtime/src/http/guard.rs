@@ -12,7 +12,6 @@ use http_body::Body;
 
 use crate::call::Call;
 use crate::error::Error;
-use crate::error::lang::Lang;
 use crate::http::answer::{Answer, Rules, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
@@ -145,7 +144,7 @@ where
             let read = incoming::read_body(body, plan.options.request_limit);
             let (bytes, trailers) = match read.await {
                 Ok(read) => read,
-                Err(unread) => return Ok(plan.refuse(plan.unread(unread))),
+                Err(unread) => return Ok(plan.refuse(plan.unread(unread, &head))),
             };
             if let Err(rejection) = plan.complete_call(&mut call, &handler, &head, &bytes) {
                 return Ok(plan.refuse(rejection));
@@ -158,7 +157,7 @@ where
         };
         let running = match claim.await {
             Ok(running) => running,
-            Err(refusal) => return Ok(plan.answer_duplicate(refusal)),
+            Err(refusal) => return Ok(plan.answer_duplicate(refusal, &head)),
         };
         add_context(&mut head, &running);
         let ending = Ending {
@@ -166,12 +165,13 @@ where
             rules: plan.rules(),
             options: Arc::clone(plan.options),
         };
+        let lang = lang::from_headers(&head.headers);
         match handler
             .finish(ending, Request::from_parts(head, body))
             .await
         {
             Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
-            Err(error) => Ok(plan.refuse(Rejection::of(error, None, plan.lang))),
+            Err(error) => Ok(plan.refuse(Rejection::of(error, None, lang))),
         }
     }
 }
@@ -195,7 +195,6 @@ where
 struct Plan<'a> {
     config: &'a Config,
     options: &'a Arc<RouteOptions>,
-    lang: Lang,
     /// Refusals are for a client of gRPC.
     is_grpc: bool,
     /// The request calls a unary method of gRPC.
@@ -207,7 +206,6 @@ impl<'a> Plan<'a> {
         Self {
             config,
             options: config.options_for(head),
-            lang: lang::from_headers(&head.headers),
             is_grpc: config.is_grpc(head),
             is_unary: config.unary_method(head).is_some(),
         }
@@ -237,17 +235,14 @@ impl<'a> Plan<'a> {
         head: &request::Parts,
         body: &[u8],
     ) -> Result<Option<Box<Call>>, Rejection> {
-        let Some(key) = self.config.key(head, body, self.options, self.lang)? else {
+        let Some(key) = self.config.key(head, body, self.options)? else {
             return Ok(None);
         };
-        let call = self
-            .config
-            .call(caller, head, self.options, &key, self.lang)?;
+        let call = self.config.call(caller, head, self.options, &key)?;
         if is_claimed_outside(head, &call) {
             return Ok(None);
         }
-        // Boxed, because it is large, and the future of the guard keeps it while the body arrives.
-        Ok(Some(Box::new(call)))
+        Ok(Some(call))
     }
 
     /// Adds the payload to the call. Without a call it looks for a key in the body first; `call` is still `None` if the body has
@@ -273,13 +268,17 @@ impl<'a> Plan<'a> {
             content_type: head.headers.get(header::CONTENT_TYPE),
         };
         let digest = payload.digest(&counted, body);
-        let digest = digest.map_err(|fault| Rejection::from(fault.problem(self.lang)))?;
+        let digest = digest.map_err(|fault| fault.problem(lang::from_headers(&head.headers)))?;
         call.whole_payload(&digest);
         Ok(())
     }
 
     /// The stored response of an equal request, or why there is none.
-    fn answer_duplicate<B: Body>(&self, refusal: Refusal) -> Response<ReplayBody<B>> {
+    fn answer_duplicate<B: Body>(
+        &self,
+        refusal: Refusal,
+        head: &request::Parts,
+    ) -> Response<ReplayBody<B>> {
         let location = OnceLock::new();
         let reader = WholeResponse {
             location: &location,
@@ -287,17 +286,19 @@ impl<'a> Plan<'a> {
         match refusal.read::<Answer<B>, _>(reader) {
             Ok(answer) => answer.into_response(self.config.marker.as_ref()),
             Err(error) => {
-                let rejection = Rejection::of(error, location.into_inner(), self.lang);
+                let lang = lang::from_headers(&head.headers);
+                let rejection = Rejection::of(error, location.into_inner(), lang);
                 self.refuse(rejection)
             }
         }
     }
 
-    fn unread(&self, unread: Unread) -> Rejection {
+    fn unread(&self, unread: Unread, head: &request::Parts) -> Rejection {
+        let lang = lang::from_headers(&head.headers);
         match unread {
-            Unread::TooLarge => Rejection::too_large(self.options.request_limit, self.lang),
-            Unread::Broken => Rejection::broken(self.lang),
-            Unread::Malformed => Rejection::undecodable(self.lang),
+            Unread::TooLarge => Rejection::too_large(self.options.request_limit, lang),
+            Unread::Broken => Rejection::broken(lang),
+            Unread::Malformed => Rejection::undecodable(lang),
         }
     }
 }
