@@ -72,12 +72,14 @@ impl Batch {
         let is_valid =
             now.process == self.drawn.process && age.is_some_and(|age| age <= LIFE_OF_BATCH);
         if !is_valid || self.used == self.size {
-            // Grows only while owners are needed faster than they expire, so that a rare call draws only its own bits.
-            self.size = if is_valid {
-                (2 * self.size).clamp(1, LARGEST_BATCH)
+            // Grows only while owners are needed faster than they expire, so that a rare call draws only its own bits. After a batch has
+            // expired, the next batch has half as many owners as were used of it.
+            let size = if is_valid {
+                2 * self.size
             } else {
-                1
+                self.used / 2
             };
+            self.size = size.clamp(1, LARGEST_BATCH);
             draw(self.bits[..self.size].as_flattened_mut());
             self.drawn = now;
             self.used = 0;
