@@ -1,5 +1,6 @@
 //! Prints the tables of HTTP in `README.md`. All contenders take turns, as in `table.rs`.
 
+use std::env;
 use std::time::Duration;
 
 use idempotence_benches::Lap;
@@ -15,24 +16,46 @@ fn main() {
     let on_http = OnHttp::start();
     println!("{}", machine(&format!("Redis {}", on_http.version)));
 
-    header("first requests");
-    for connections in CONNECTIONS {
+    let [firsts, replays] = ["first requests", "replays of 1 KiB"];
+    header(firsts);
+    for connections in CONNECTIONS
+        .into_iter()
+        .filter(|count| is_asked_for(firsts, *count))
+    {
         row(connections, &on_http.firsts(connections), rounds);
     }
-    header("replays of 1 KiB");
-    for connections in CONNECTIONS {
+    header(replays);
+    for connections in CONNECTIONS
+        .into_iter()
+        .filter(|count| is_asked_for(replays, *count))
+    {
         row(connections, &on_http.replays(connections), rounds);
     }
 }
 
-fn row(connections: u32, laps: &[Lap<'_>], rounds: usize) {
-    let name = match connections {
+/// Whether an argument is in the name of this row, or there is none. `replays of 1 KiB, 64 connections` is a name.
+fn is_asked_for(table: &str, connections: u32) -> bool {
+    let name = format!("{table}, {}", name_of(connections));
+    let mut filters = env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"))
+        .peekable();
+    filters.peek().is_none() || filters.any(|filter| name.contains(&filter))
+}
+
+fn name_of(connections: u32) -> String {
+    match connections {
         1 => "1 connection".to_owned(),
         more => format!("{more} connections"),
-    };
+    }
+}
+
+fn row(connections: u32, laps: &[Lap<'_>], rounds: usize) {
     let _one_core = (connections == 1).then(OneCore::pin);
     let rounds = Rounds::run(laps, rounds, Duration::from_millis(300));
-    rounds.print(&name, |seconds| per_second(connections, seconds));
+    rounds.print(&name_of(connections), |seconds| {
+        per_second(connections, seconds)
+    });
 }
 
 fn header(name: &str) {

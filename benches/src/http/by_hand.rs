@@ -72,17 +72,23 @@ async fn guarded<C: ConnectionLike + Clone + Send + Sync + 'static>(
     let Some(key) = request.headers().get("idempotency-key").cloned() else {
         return next.run(request).await;
     };
+    let Some(key) = key_in(&key) else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
     let (head, body) = request.into_parts();
     let Ok(body) = to_bytes(body, LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let digest = Sha256::new()
         .chain_update(head.method.as_str())
+        .chain_update(" ")
         .chain_update(head.uri.path())
+        .chain_update("?")
         .chain_update(head.uri.query().unwrap_or_default())
+        .chain_update("\n")
         .chain_update(&body)
         .finalize();
-    let key = [b"hand:payments:", key.as_bytes()].concat();
+    let key = [b"hand:payments:", key].concat();
     let claim = [&digest, owner().as_bytes()].concat();
     let mut set = cmd("SET");
     set.arg(&key).arg(&claim).arg("NX").arg("GET");
@@ -98,6 +104,15 @@ async fn guarded<C: ConnectionLike + Clone + Send + Sync + 'static>(
     let run = tokio::spawn(guard.run(key, claim, request, next));
     let response = run.await;
     response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+/// The key in this header: 1 to 255 visible characters, in quotes or without. `None` if it has no key.
+fn key_in(header: &HeaderValue) -> Option<&[u8]> {
+    let text = header.as_bytes();
+    let quoted = text.strip_prefix(b"\"");
+    let text = quoted.map_or(Some(text), |text| text.strip_suffix(b"\""))?;
+    let is_visible = |byte: &u8| matches!(byte, b'!' | b'#'..=b'~');
+    ((1..=255).contains(&text.len()) && text.iter().all(is_visible)).then_some(text)
 }
 
 impl<C: ConnectionLike> Guard<C> {
