@@ -6,17 +6,21 @@
 //! | --- | --- |
 //! | succeeds, or fails with a stored result | ended; the next claim has attempt 1 |
 //! | fails | ended; the next claim has the next attempt |
-//! | panics, is dropped, or loses its lease | stays open |
+//! | panics, is dropped, or loses its lease | stays open, unless the body then succeeds |
 //! | is refused after its claim, before its body | ended, and its attempt does not count; stays open if it took over |
 //!
 //! If the end of the call frees its key, the fence is ended first: the next claim may come at once, and must not take over from a
 //! call that has ended. If the key stays taken, the fence is ended afterwards: a process that dies between the two may have done
 //! its work without a record of it, so the next claim must take over.
 //!
-//! A store that cannot write the end, because it is full or does not allow the command, must not keep the key taken. So the key is
-//! freed, and the next claim takes over. If a later claim has the key, nothing is written.
+//! An end that the store does not accept must not keep the key taken. If the store is full or does not allow the command, the key is
+//! freed at once. After any other failure the next try frees the key first. Until the fence is ended, the next claim takes over. If a
+//! later claim has the key, nothing is written.
+
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::policy::Release;
 use crate::protocol::context::CallContext;
@@ -66,6 +70,10 @@ pub(crate) fn ends_before(lease: &Lease, ending: &Ending) -> bool {
             Ending::Withdraw => true,
             // A body that was dropped leaves its fence open.
             Ending::Remove => lease.in_flight().state().body_end().is_some(),
+            // An expiry in the past removes the record.
+            Ending::SetExpiry(until) if *until <= Instant::now() => {
+                lease.in_flight().state().body_end().is_some()
+            }
             Ending::Complete(_) | Ending::SetExpiry(_) | Ending::EndFence(_) => false,
         }
 }
@@ -94,12 +102,21 @@ pub(crate) async fn write_end(lease: &Lease) -> Result<Swap, StoreError> {
     Open::of(lease).end().await.map(|_| Swap::Done)
 }
 
-/// Ends the fence of the claim of `lease`, and then frees its key by `remove`.
+/// Ends the fence of the claim of `lease`, and then frees its key by `remove`. From the second try on, frees the key first.
 pub(crate) async fn end_and_remove<'a>(
     lease: &'a Lease,
     remove: impl FnOnce() -> StoreFuture<'a, Swap> + Send,
 ) -> Result<Swap, StoreError> {
-    Open::of(lease).end_and_remove(remove).await
+    let open = Open::of(lease);
+    if lease
+        .claim()
+        .has_sent_fence_end
+        .swap(true, Ordering::Relaxed)
+    {
+        open.remove_and_end(remove).await
+    } else {
+        open.end_and_remove(remove).await
+    }
 }
 
 /// Does the same as [`end_and_remove`] for an earlier claim of the call of `lease`, whose record is `claim`. No body ran under it.
@@ -146,8 +163,7 @@ impl<'a> Open<'a> {
         remove: impl FnOnce() -> StoreFuture<'s, Swap> + Send,
     ) -> Result<Swap, StoreError> {
         if mutant!(FreesKeyBeforeFence) {
-            let removal = remove().await?;
-            return self.end().await.map(|_| removal);
+            return self.remove_and_end(remove).await;
         }
         let is_ended = match self.end().await {
             Err(error) if is_permanent(&error) => true,
@@ -158,6 +174,16 @@ impl<'a> Open<'a> {
             // The claim arrived after the fence was read.
             self.end().await?;
         }
+        Ok(removal)
+    }
+
+    /// If the fence cannot be ended, it stays open, which is safe.
+    async fn remove_and_end<'s>(
+        &self,
+        remove: impl FnOnce() -> StoreFuture<'s, Swap> + Send,
+    ) -> Result<Swap, StoreError> {
+        let removal = remove().await?;
+        let _ = self.end().await;
         Ok(removal)
     }
 

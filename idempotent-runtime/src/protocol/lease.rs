@@ -1,5 +1,6 @@
 //! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
@@ -53,9 +54,11 @@ pub(crate) struct OwnClaim {
     key: Key,
     record: Bytes,
     pub(crate) owner: Owner,
-    /// The done record names it, too: the system is asked for it once a call.
+    /// The number of this process, for the done record: a call asks the system for it only once.
     process: u32,
     pub(crate) fence: OnceLock<Fence>,
+    /// Whether the end of the fence was sent before the key was freed.
+    pub(crate) has_sent_fence_end: AtomicBool,
 }
 
 impl Lease {
@@ -112,6 +115,7 @@ impl Lease {
                 owner,
                 process: now.process,
                 fence: OnceLock::new(),
+                has_sent_fence_end: AtomicBool::new(false),
             }
         })
     }

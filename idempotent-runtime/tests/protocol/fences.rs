@@ -14,19 +14,19 @@ use idempotent_runtime::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::guarded::{Failed, Guarded, forever, millis, secs};
+use crate::guarded::{Failed, Guarded, forever, secs};
 
-type FencedContext = IdempotencyContext<Fenced<OneIntent>>;
+pub(crate) type FencedContext = IdempotencyContext<Fenced<OneIntent>>;
 
 /// The fence, the attempt, and whether the call took over.
-type Facts = (i64, u32, bool);
+pub(crate) type Facts = (i64, u32, bool);
 
-fn policy() -> Policy {
+pub(crate) fn policy() -> Policy {
     Policy::new(secs(60)).release(Release::Always).fence()
 }
 
 /// Runs a body that gets the context of its call.
-async fn run<R>(
+pub(crate) async fn run<R>(
     guarded: &Guarded,
     body: impl AsyncFnOnce(FencedContext) -> Result<R, ()>,
 ) -> Result<R, Failed> {
@@ -42,7 +42,7 @@ async fn run<R>(
     outcome.map_err(|()| Failed::Body)
 }
 
-async fn facts(guarded: &Guarded) -> Facts {
+pub(crate) async fn facts(guarded: &Guarded) -> Facts {
     run(guarded, async |cx| Ok(read(&cx))).await.unwrap()
 }
 
@@ -252,86 +252,6 @@ async fn a_call_without_an_answer_is_no_attempt() {
     guarded.settled().await;
     let (_, attempt, took_over) = facts(&guarded).await;
     assert_eq!((attempt, took_over), (2, true));
-}
-
-/// The reply to the removal is late, so the key is free before the first call knows it.
-#[tokio::test(start_paused = true)]
-async fn a_call_that_claims_a_key_in_the_moment_it_becomes_free_does_not_take_over() {
-    for ends in [Ok(()), Err(())] {
-        let store = FaultyStore::new(MemoryStore::new());
-        let first = Guarded::on(store.clone(), policy());
-        let second = first.elsewhere();
-        store.next(Op::Remove, Fault::ApplyThenHang);
-        let ended = run(&first, async |_| ends);
-        let next = async {
-            sleep(millis(1)).await;
-            assert!(first.entry(1).await.is_none());
-            facts(&second).await
-        };
-        let (_, (_, attempt, took_over)) = tokio::join!(ended, next);
-        let attempts = if ends.is_ok() { 1 } else { 2 };
-        assert_eq!((attempt, took_over), (attempts, false));
-        first.settled().await;
-        let (_, attempt, took_over) = facts(&second).await;
-        assert_eq!((attempt, took_over), (1, false));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_while_it_ends_has_ended() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let guarded = Guarded::on(store.clone(), policy());
-    for op in [Op::Replace, Op::Remove] {
-        for fault in [Fault::Hang, Fault::ApplyThenHang] {
-            store.next(op, fault);
-            assert!(timeout(millis(1), facts(&guarded)).await.is_err());
-            guarded.settled().await;
-            assert!(guarded.entry(1).await.is_none());
-            let (_, attempt, took_over) = facts(&guarded).await;
-            assert_eq!((attempt, took_over), (1, false), "{op:?} {fault:?}");
-        }
-    }
-}
-
-/// A store without room for the end of the fence must not keep the key taken.
-#[tokio::test(start_paused = true)]
-async fn a_full_store_frees_the_key_although_the_fence_stays_open() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let guarded = Guarded::on(store.clone(), policy());
-    store.always(Op::Replace, Fault::Fail(StoreErrorKind::Full));
-    facts(&guarded).await;
-    assert!(guarded.entry(1).await.is_none());
-    assert!(facts(&guarded).await.2);
-}
-
-/// The result does not fit, so the claim stays for the whole ttl.
-#[tokio::test(start_paused = true)]
-async fn the_fence_of_a_call_whose_result_is_not_stored_is_ended() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let guarded = Guarded::on(store.clone(), policy().release(Release::OnError));
-    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
-    let (fence, ..) = facts(&guarded).await;
-    let line = guarded.fence_line(1).await.unwrap();
-    assert_eq!(line, format!("idem1 F fence={fence} attempt=0 ended"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_fence_of_a_body_that_ran_without_an_answer_is_ended() {
-    for release in [Release::Always, Release::OnError, Release::Never] {
-        let store = FaultyStore::new(MemoryStore::new());
-        let policy = policy().release(release).on_store_error(OnStoreError::Run);
-        let guarded = Guarded::on(store.clone(), policy);
-        store.always(Op::ClaimFenced, Fault::LoseReply);
-        let unguarded = run(&guarded, async |cx| {
-            assert_eq!(cx.fence(), 0);
-            store.heal();
-            Ok(())
-        });
-        unguarded.await.unwrap();
-        guarded.settled().await;
-        let line = guarded.fence_line(1).await.unwrap();
-        assert!(line.ends_with(" attempt=0 ended"), "{release:?}: {line}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

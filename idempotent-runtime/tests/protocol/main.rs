@@ -8,6 +8,7 @@ mod doctor;
 mod drops;
 mod error_texts;
 mod events;
+mod fence_ends;
 mod fences;
 mod finish;
 mod following;
