@@ -333,14 +333,14 @@ async fn a_page_does_not_show_the_answer_of_a_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_order_after_a_lost_answer_is_reported_and_then_placed() {
+async fn a_changed_order_after_a_lost_answer_is_placed_once_the_person_has_seen_the_first() {
     let shop = Shop::meeting([Way::Lost; 6]);
     let cup = r#"await press({ item: "cup" });"#;
-    let seen = shop.visited(&format!("{PRESS} {cup} {cup}")).await;
-    let messages = [
-        "No connection. Please try again.",
-        "Your request was changed after it was first sent. Please start again with a new one.",
-    ];
+    let presses = format!("{PRESS} {cup} {cup} renew(intent()); {cup}");
+    let seen = shop.visited(&presses).await;
+    let changed =
+        "Your request was changed after it was first sent. Please start again with a new one.";
+    let messages = ["No connection. Please try again.", changed, changed];
     assert_eq!(seen.messages, messages);
     assert_eq!((seen.orders(), shop.orders()), (vec![Some(2)], 2));
 }
@@ -387,6 +387,7 @@ async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
         ("token_used: new_token", 1, true),
         ("token_unknown: new_token", 1, true),
         ("scope_missing: fix", 0, true),
+        ("payload_mismatch: fix", 0, true),
         ("payload_malformed: fix", 0, false),
         ("already_done: ignore", 0, false),
         ("result_unavailable: refresh", 0, false),

@@ -28,8 +28,8 @@ pub enum Profile {
 #[derive(Debug, Clone)]
 pub(crate) struct Convention {
     pub(crate) key: HeaderName,
-    /// Whether the key is a String of RFC 9651.
-    pub(crate) is_quoted: bool,
+    /// The header whose key is a String of RFC 9651.
+    pub(crate) quoted: Option<HeaderName>,
     /// The header with the time of the first try.
     pub(crate) first_sent: Option<HeaderName>,
     /// The header of a replay.
@@ -37,18 +37,25 @@ pub(crate) struct Convention {
     pub(crate) methods: Vec<Method>,
 }
 
+impl Convention {
+    /// Whether the key is a String of RFC 9651.
+    pub(crate) fn is_quoted(&self) -> bool {
+        self.quoted.as_ref() == Some(&self.key)
+    }
+}
+
 impl Profile {
     pub(crate) fn convention(self) -> Convention {
         let stripe = Convention {
             key: HeaderName::from_static("idempotency-key"),
-            is_quoted: false,
+            quoted: None,
             first_sent: None,
             replay: Some(HeaderName::from_static("idempotent-replayed")),
             methods: vec![Method::POST],
         };
         match self {
             Self::Ietf => Convention {
-                is_quoted: true,
+                quoted: Some(stripe.key.clone()),
                 replay: Some(HeaderName::from_static("idempotency-replayed")),
                 methods: vec![Method::POST, Method::PATCH],
                 ..stripe
@@ -56,7 +63,7 @@ impl Profile {
             Self::Stripe | Self::Acp => stripe,
             Self::Repeatability => Convention {
                 key: HeaderName::from_static("repeatability-request-id"),
-                is_quoted: false,
+                quoted: None,
                 first_sent: Some(HeaderName::from_static("repeatability-first-sent")),
                 replay: None,
                 methods: vec![Method::POST, Method::PUT, Method::PATCH, Method::DELETE],

@@ -114,8 +114,6 @@ impl IdempotentRequests {
     /// without quotes.
     #[must_use]
     pub fn key_header(mut self, name: HeaderName) -> Self {
-        // Only the header of the IETF draft is a String of RFC 9651.
-        self.convention.is_quoted &= self.convention.key == name;
         self.convention.key = name;
         self
     }
@@ -136,8 +134,8 @@ impl IdempotentRequests {
 
     /// The longest time for all tries and pauses of a request. Default: 1 min.
     ///
-    /// If less than a second (of a deadline below 10 s: less than a tenth) would remain for a try after the next pause, the caller
-    /// gets the last answer or error at once.
+    /// If less than a second would remain for a try after the next pause, the caller gets the last answer or error at once. With a
+    /// deadline below 10 s this is a tenth of the deadline, and with a shorter [`try_timeout`](Self::try_timeout) this time.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.patience(|patience| patience.deadline = deadline)
@@ -198,24 +196,21 @@ impl IdempotentRequests {
         if given.is_none() && !(has_method && (self.is_guarded)(request)) {
             return Ok(None);
         }
-        let Convention {
-            key: name,
-            is_quoted,
-            ..
-        } = &self.convention;
+        let (name, is_quoted) = (&self.convention.key, self.convention.is_quoted());
         let mut lines = request.headers().get_all(name).iter();
         let key = match (lines.next(), lines.next()) {
-            (Some(line), None) => IdempotencyKey::read(line, *is_quoted)?,
+            (Some(line), None) => IdempotencyKey::read(line, is_quoted)?,
             (Some(_), Some(_)) => return Err(InvalidKey),
             (None, _) => {
                 let used = used.as_ref().map(|used| used.key.clone());
                 let key = given.or(used).unwrap_or_else(IdempotencyKey::random);
-                let value = key.header(*is_quoted).map_err(|_| InvalidKey)?;
+                let value = key.header(is_quoted).map_err(|_| InvalidKey)?;
                 request.headers_mut().insert(name, value);
                 key
             }
         };
-        let earlier = used.map(|used| used.first_sent);
+        let earlier = used.filter(|used| used.key == key);
+        let earlier = earlier.map(|used| used.first_sent);
         let first_sent = first_sent.or(earlier).unwrap_or_else(FirstSent::now);
         self.add_first_sent(request, first_sent);
         // A retry middleware outside of this one sends the same logical request again, with the same extensions.

@@ -153,7 +153,9 @@ async fn a_header_of_another_name_has_the_key_without_quotes() {
         ("idempotency-key", true),
     ] {
         let script = Script::default();
-        let client = script.client(requests().key_header(HeaderName::from_static(name)));
+        let other = HeaderName::from_static("x-request-id");
+        let named = requests().key_header(other);
+        let client = script.client(named.key_header(HeaderName::from_static(name)));
         let response = client.post(URL).send().await.unwrap();
         let key = Answer::of(&response).unwrap().key().as_str().to_owned();
         let sent = if is_quoted { format!("\"{key}\"") } else { key };
@@ -292,4 +294,30 @@ async fn without_retries_errors_stay_as_reqwest_returns_them() {
         Err(Error::Reqwest(_))
     ));
     assert_eq!(script.tries(), 1);
+}
+
+/// The caller uses the extensions of a request for another request, which has its own key.
+#[tokio::test]
+async fn another_key_has_its_own_first_try() {
+    let stored = UNIX_EPOCH + Duration::from_millis(784_111_777_900);
+    let script = Script::default();
+    let inner = script.client(requests().profile(Profile::Repeatability));
+    let (first, second) = (IdempotencyKey::random(), IdempotencyKey::random());
+    let mut extensions = Extensions::new();
+    extensions.insert(first);
+    extensions.insert(FirstSent::at(stored));
+    let request = || inner.post(URL).build().unwrap();
+    inner
+        .execute_with_extensions(request(), &mut extensions)
+        .await
+        .unwrap();
+    extensions.remove::<FirstSent>();
+    extensions.insert(second);
+    inner
+        .execute_with_extensions(request(), &mut extensions)
+        .await
+        .unwrap();
+    let dates = script.header("repeatability-first-sent");
+    assert_eq!(dates.len(), 2);
+    assert_ne!(dates[0], dates[1]);
 }

@@ -207,12 +207,31 @@ impl<B: MessageBody> MessageBody for GuardedBody<B> {
     }
 
     fn try_into_bytes(self) -> Result<Bytes, Self> {
-        self.body.into_bytes().map_err(Self::new)
+        self.body
+            .into_bytes()
+            .or_else(|body| match body.as_inner() {
+                Some(ResponseBody::OfError { bytes }) => Ok(bytes.clone()),
+                _ => Err(Self::new(body)),
+            })
     }
 }
 
 impl<B: MessageBody> fmt::Debug for GuardedBody<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("GuardedBody").field(&self.size()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_body_of_an_error_is_bytes_for_a_layer_outside() {
+        let error = ResponseBody::<Bytes>::of_error(Bytes::from_static(b"refused"));
+        let body = GuardedBody::new(ReplayBody::inner(error));
+        assert_eq!(body.try_into_bytes().unwrap(), "refused");
+        let unread = GuardedBody::unread(Bytes::from_static(b"of the handler"));
+        assert!(unread.try_into_bytes().is_err());
     }
 }
