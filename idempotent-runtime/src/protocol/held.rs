@@ -100,8 +100,8 @@ impl Held {
 
     /// Ends the call: stores its result, frees the key, or leaves the key taken, as the policy says.
     ///
-    /// Takes at most one round trip, and at most the handle's deadline. With a fence it may take both once more. After that it
-    /// continues in the background.
+    /// Takes at most one round trip, and at most the handle's deadline. With a fence it takes one more round trip, or two if the
+    /// claim got no answer, and at most the deadline once more. After that it continues in the background.
     ///
     /// # Cancellation
     ///

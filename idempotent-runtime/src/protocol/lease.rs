@@ -1,6 +1,5 @@
 //! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
@@ -17,12 +16,12 @@ use crate::policy::{OnLeaseLost, Release};
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::ending::Ending;
 use crate::protocol::in_flight::{InFlight, InFlightTable, Leader};
+use crate::protocol::own_claim::OwnClaim;
 use crate::protocol::scheduler::{Scheduled, Scheduler};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::kept::Kept;
-use crate::record::owner::Owner;
-use crate::store::{Fence, Key};
+use crate::store::Key;
 use crate::sync::MutexGuard;
 use crate::world::Moment;
 
@@ -47,18 +46,6 @@ enum Of {
 struct FirstClaim {
     call: CallContext,
     in_flight: InFlight,
-}
-
-/// The key and the value that a claim writes into the store, and the fence that the store gives it.
-pub(crate) struct OwnClaim {
-    key: Key,
-    record: Bytes,
-    pub(crate) owner: Owner,
-    /// The number of this process, for the done record: a call asks the system for it only once.
-    process: u32,
-    pub(crate) fence: OnceLock<Fence>,
-    /// Whether the end of the fence was sent before the key was freed.
-    pub(crate) has_sent_fence_end: AtomicBool,
 }
 
 impl Lease {
@@ -103,20 +90,11 @@ impl Lease {
 
     pub(crate) fn claim(&self) -> &OwnClaim {
         self.claim.get_or_init(|| {
-            let call = self.call();
-            let now = call.shared.moment();
-            let owner = Owner::at(now);
-            OwnClaim {
-                key: match &self.of {
-                    Of::First(_) => call.key(),
-                    Of::Later(first) => first.key().clone(),
-                },
-                record: call.claim_record(owner, now),
-                owner,
-                process: now.process,
-                fence: OnceLock::new(),
-                has_sent_fence_end: AtomicBool::new(false),
-            }
+            let key = match &self.of {
+                Of::First(first) => first.call.key(),
+                Of::Later(first) => first.key().clone(),
+            };
+            OwnClaim::new(self.call(), key)
         })
     }
 

@@ -8,7 +8,7 @@ use super::connection::RedisConnection;
 use super::gathering::ByNode;
 use super::slot::slot_of_key;
 
-/// One `T` for each master that this connection knows. `T` uses the connection that a lone operation uses, too.
+/// One `T` for each master that this connection knows.
 pub(super) struct Nodes<T> {
     connection: RedisConnection,
     make: Box<dyn Fn(&RedisConnection) -> T + Send + Sync>,

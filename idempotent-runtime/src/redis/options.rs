@@ -74,8 +74,8 @@ impl RedisOptions {
     /// because the withdrawal uses another connection and may arrive first.
     ///
     /// `WAIT` blocks its connection. So the store makes more connections for these writes when it needs them: up to 16 for
-    /// single writes, and, for each tokio runtime, up to 16 for batches and 16 for batches of renewals. In a cluster up to 16 to
-    /// each primary, and 16 writes to a primary that hangs block writes to the others. On the caller's own
+    /// single writes, and, for each tokio runtime, up to 16 for batches and 16 for batches of renewals. In a cluster each primary
+    /// has so many connections of its own, and up to 16 more for writes that are repeated or have large records. On the caller's own
     /// connection each write blocks all other calls of the store, and a response timeout of the client that is shorter than
     /// [`replica_timeout`](Self::replica_timeout) interrupts `WAIT`.
     ///

@@ -59,7 +59,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
 /// statement reads that record. On MySQL a claim that replaces an expired record is three statements. With a fence a claim is
-/// one on PostgreSQL and SQLite, and on MySQL up to four. Changes that wait for the database go together in one transaction: see
+/// one on PostgreSQL and SQLite, and on MySQL three to seven. Changes that wait for the database go together in one transaction: see
 /// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL: for each key the
 /// calls of a process take turns, and reuse one connection while the pool has others that are free. The first statement of each
 /// kind on a connection costs one more round trip, which prepares it.

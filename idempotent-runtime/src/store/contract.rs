@@ -169,9 +169,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Replaces `expected` by `value`, byte for byte. The instant at which the record expires does not change.
     ///
-    /// It answers as [`replace`](Self::replace) does. A store may refuse a record that never expires with [`Swap::Other`], because it
-    /// comes from another program. By default this is [`get`](Self::get), which refuses such a record, and then
-    /// [`replace`](Self::replace) with the remaining time, so the expiry may move by as much as the two round trips differ.
+    /// It answers as [`replace`](Self::replace) does. A store may answer [`Swap::Other`] for a record without an expiry, because
+    /// another program wrote it. The default does so. It reads the record by [`get`](Self::get) and replaces it by `replace` with the
+    /// remaining time, so the expiry may move by as much as the two round trips differ.
     ///
     /// # Errors
     ///

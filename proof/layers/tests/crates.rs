@@ -356,7 +356,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 32] = [
+const PROTOCOL: [&str; 33] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -378,6 +378,7 @@ const PROTOCOL: [&str; 32] = [
     // One call, and one claim of it.
     "protocol/context",
     "protocol/ending",
+    "protocol/own_claim",
     "protocol/lease",
     "protocol/fence",
     "protocol/mark",

@@ -14,8 +14,8 @@ use crate::sql::retryable::is_retryable;
 use crate::store::last_poll::is_last_poll;
 use crate::store::{StoreError, StoreErrorKind};
 
-/// A race is lost at once, unlike a wait for a lock, so it may be lost often: many calls claim and release one key at a time. The
-/// caller's deadline ends the races of a busy key earlier.
+/// A lost race costs little time, unlike a wait for a lock. So many are allowed: a key that many calls claim and release may lose
+/// many races in a row. The caller's deadline ends the races of a busy key earlier.
 const MOST_RACES: u32 = 100;
 
 pub(super) struct Attempts<'a, DB: Database> {
