@@ -98,10 +98,10 @@ impl Request {
     }
 
     /// Sends the change as a statement that commits by itself, unless the connection is in a transaction. If the change is not
-    /// done, a second statement reads the record. On MySQL a third statement claims a key whose record has
-    /// expired.
+    /// done, a second statement reads the record. On MySQL a third statement claims a key whose record has expired, and if another
+    /// caller was faster, a fourth reads the record of this caller.
     ///
-    /// `None`: the record changed between the two statements. The change may be sent again.
+    /// `None`: the record changed between the statements. The change may be sent again.
     pub(crate) async fn send<DB: Records + Counting>(
         &self,
         connection: &mut DB::Connection,
@@ -131,8 +131,10 @@ impl Request {
             return Ok(Some(Found::Done));
         }
         let mut stored = DB::get(connection, key, most).await?;
-        if let (None, Change::Claim { value, micros }) = (&stored, &self.change) {
-            if DB::claim_expired(connection, key, value, *micros).await? {
+        if let (None, Change::Claim { value, micros }) = (&stored, &self.change)
+            && let Some(is_claimed) = DB::claim_expired(connection, key, value, *micros).await?
+        {
+            if is_claimed {
                 return Ok(Some(Found::Done));
             }
             stored = DB::get(connection, key, most).await?;

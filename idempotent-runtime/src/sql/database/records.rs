@@ -22,16 +22,16 @@ pub trait Records: Database {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
-    /// As [`claim`](Self::claim), for a key that has no live record, although that statement did not store the record. `false` if
-    /// the database has no other statement: `claim` replaces expired records.
+    /// Is sent if [`claim`](Self::claim) stored nothing, and yet no live record has the key: claims the key, and replaces an expired
+    /// record. `None` if the database needs no other statement, because `claim` replaces expired records.
     fn claim_expired(
         connection: &mut Self::Connection,
         key: &str,
         value: &[u8],
         micros: i64,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send {
+    ) -> impl Future<Output = sqlx::Result<Option<bool>>> + Send {
         let _ = (connection, key, value, micros);
-        ready(Ok(false))
+        ready(Ok(None))
     }
 
     /// Replaces `expected` by `value`. Returns whether it did.

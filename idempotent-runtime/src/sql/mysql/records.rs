@@ -67,7 +67,8 @@ impl Records for MySql {
     ) -> sqlx::Result<bool> {
         let claim = query(CLAIM).bind(key.as_bytes()).bind(value).bind(micros);
         match connection.execute(claim).await {
-            // If many calls wait for the removal of the row, one of them gets the key, and the others a deadlock.
+            // If many calls wait for the removal of the row, one of them gets the key, and the others get a deadlock: the key is
+            // taken, or free again.
             Err(error) if [DUPLICATE_KEY, DEADLOCK].contains(&error_number(&error)) => Ok(false),
             claimed => claimed.map(|_| true),
         }
@@ -78,10 +79,12 @@ impl Records for MySql {
         key: &str,
         value: &[u8],
         micros: i64,
-    ) -> sqlx::Result<bool> {
+    ) -> sqlx::Result<Option<bool>> {
         let claim = query(CLAIM_EXPIRED).bind(key.as_bytes());
         let claim = claim.bind(value).bind(micros).bind(value).bind(micros);
-        Ok(connection.execute(claim).await?.last_insert_id() == STORED)
+        Ok(Some(
+            connection.execute(claim).await?.last_insert_id() == STORED,
+        ))
     }
 
     async fn replace(
