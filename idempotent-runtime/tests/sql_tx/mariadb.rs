@@ -203,14 +203,27 @@ async fn a_call_takes_one_round_trip_and_two_with_replay() {
 #[tokio::test]
 async fn a_transaction_that_the_server_has_ended_is_refused() {
     let (pool, (handle, _)) = (pool().await, handle());
-    let mut tx = begin(&pool).await.unwrap();
-    // This statement commits the transaction and does not begin another. The client does not notice this, as after a deadlock.
-    tx.execute("CREATE TABLE other (id INT)").await.unwrap();
-    let error = pay(&handle, &mut tx, 1).await.unwrap_err();
-    let error = Trouble::refusal(error);
-    assert!(matches!(error, Error::Misconfigured(_)), "{error}");
-    tx.rollback().await.unwrap();
-    assert_eq!(payments(&pool).await, 0);
+    for (number, sql_mode) in ["STRICT_ALL_TABLES", ""].into_iter().enumerate() {
+        let mut tx = begin(&pool).await.unwrap();
+        let set = format!("SET SESSION sql_mode = '{sql_mode}'; SAVEPOINT start");
+        tx.execute(sqlx::raw_sql(AssertSqlSafe(set))).await.unwrap();
+        // The session knows the statement from a call that was not refused.
+        pay(&handle, &mut tx, 1).await.unwrap();
+        let undo = "ROLLBACK TO SAVEPOINT start";
+        tx.execute(undo).await.unwrap();
+        // This statement commits the transaction and does not begin another. The client does not notice this, as after a deadlock.
+        let ends = format!("CREATE TABLE other_{number} (id INT)");
+        tx.execute(AssertSqlSafe(ends)).await.unwrap();
+        let error = pay(&handle, &mut tx, 1).await.unwrap_err();
+        let error = Trouble::refusal(error);
+        assert!(
+            matches!(error, Error::Misconfigured(_)),
+            "{sql_mode}: {error}"
+        );
+        tx.rollback().await.unwrap();
+        assert_eq!(rows(&pool).await, 0, "{sql_mode}");
+        assert_eq!(payments(&pool).await, 0, "{sql_mode}");
+    }
     pay_and_commit(&handle, &pool, 2).await.unwrap();
 }
 
