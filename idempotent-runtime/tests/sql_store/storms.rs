@@ -1,4 +1,6 @@
 //! Storms of claims of one key: each caller gets an answer, and no error.
+//!
+//! A test in `src/sql/store/attempts` loses many races for certain, and fails with the old limit of three.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
