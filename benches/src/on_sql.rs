@@ -315,8 +315,15 @@ impl<DB: Statements> Side<DB> {
     }
 }
 
-/// The length of a record of the crate.
-const RECORD_LEN: usize = 110;
+/// The length of a record of the crate. It differs by a few bytes between hosts.
+const RECORD_LEN: usize = 120;
+
+/// Before the keys by hand, as before those of the crate. So each contender inserts as far into its table, between as many
+/// other rows.
+const PREFIX: &str = "idem:";
+
+/// The same of a row in a transaction.
+const PREFIX_IN_TX: &str = "idem:#tx:";
 
 /// How long a key is taken, in microseconds: the lease of the attribute and its grace.
 const EXPIRY: i64 = 33_000_000;
@@ -342,7 +349,7 @@ impl<DB: Database> Clone for ByHand<DB> {
 
 impl<DB: Statements> Upload for ByHand<DB> {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
-        let key = key(":", user_id, &file_md5);
+        let key = PREFIX.to_owned() + &key(":", user_id, &file_md5);
         let value = owner() + &self.rest;
         let put = timeout(DEADLINE, async {
             let mut connection = self.pool.acquire().await.expect("a connection");
@@ -371,7 +378,7 @@ impl<DB: Database> Clone for InHand<DB> {
 impl<DB: Statements> Upload for InHand<DB> {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
         let mut tx = self.0.pool.begin().await.expect("a transaction");
-        let key = key(":", user_id, &file_md5);
+        let key = PREFIX_IN_TX.to_owned() + &key(":", user_id, &file_md5);
         let value = owner() + &self.0.rest;
         let micros = i64::try_from(WEEK.as_micros()).expect("a few digits");
         let put = DB::put_row(&mut tx, &key, value.as_bytes(), micros).await;
