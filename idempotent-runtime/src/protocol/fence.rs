@@ -68,13 +68,10 @@ pub(crate) fn ends_before(lease: &Lease, ending: &Ending) -> bool {
     lease.call().policy.fence
         && match ending {
             Ending::Withdraw => true,
-            // A body that was dropped leaves its fence open.
-            Ending::Remove => lease.in_flight().state().body_end().is_some(),
-            // An expiry in the past removes the record.
-            Ending::SetExpiry(until) if *until <= Instant::now() => {
-                lease.in_flight().state().body_end().is_some()
-            }
-            Ending::Complete(_) | Ending::SetExpiry(_) | Ending::EndFence(_) => false,
+            Ending::Complete(_) | Ending::EndFence(_) => false,
+            Ending::SetExpiry(until) if *until > Instant::now() => false,
+            // An expiry in the past removes the record. A body that was dropped leaves its fence open.
+            Ending::Remove | Ending::SetExpiry(_) => lease.in_flight().state().body_end().is_some(),
         }
 }
 
