@@ -142,7 +142,9 @@ impl Call {
         if let Ok(open) = &mut self.0
             && open.payload_hasher().part(part).is_err()
         {
-            open.set_invalid_key(UNENCODABLE_PAYLOAD);
+            open.set_invalid_key(
+                "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds",
+            );
         }
     }
 
@@ -380,8 +382,6 @@ impl Open {
         Ok(())
     }
 }
-
-const UNENCODABLE_PAYLOAD: &str = "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds";
 
 /// Emits the end of a call that is refused before its claim.
 fn refused(observers: &Observers, error: Error) -> Error {
