@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin funnel
-//! cargo run -p idempotence-examples --features sqlite --bin funnel -- redis://127.0.0.1:6379/ shop.db
+//! cargo run -p idempotence-examples --features redis,sqlite --bin funnel -- redis://127.0.0.1:6379/ shop.db
 //! ```
 //!
 //! ```text

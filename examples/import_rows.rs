@@ -1,8 +1,8 @@
 //! A consumer imports a batch of 10,000 rows, and 1 in 100 is a duplicate: first in a plain loop, then with `run_each`.
 //!
 //! ```text
-//! cargo run --release -p idempotence-examples --bin import_rows -- --store redis://127.0.0.1:6379/
-//! cargo run --release -p idempotence-examples --bin import_rows -- --store redis://127.0.0.1:6379/ --rows 1000 --limit 32
+//! cargo run --release -p idempotence-examples --features redis --bin import_rows -- --store redis://127.0.0.1:6379/
+//! cargo run --release -p idempotence-examples --features redis --bin import_rows -- --store redis://127.0.0.1:6379/ --rows 1000 --limit 32
 //! ```
 //!
 //! A loop awaits two round trips for each row: the claim, and the record of the end. With `run_each` up to 256 calls run at the same time,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p idempotence-examples --features sqlite --bin lock_check_update
-//! cargo run -p idempotence-examples --features sqlite --bin lock_check_update -- redis://127.0.0.1:6379/ shop.db
+//! cargo run -p idempotence-examples --features redis,sqlite --bin lock_check_update -- redis://127.0.0.1:6379/ shop.db
 //! ```
 //!
 //! 1. **Lock.** `release = true`: one of several equal calls runs, the others are refused. Its end releases the key.

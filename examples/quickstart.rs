@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo run -p idempotence-examples --bin quickstart
-//! cargo run -p idempotence-examples --bin quickstart -- --store redis://127.0.0.1:6379/
+//! cargo run -p idempotence-examples --features redis --bin quickstart -- --store redis://127.0.0.1:6379/
 //! ```
 #![allow(clippy::print_stdout)]
 

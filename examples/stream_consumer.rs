@@ -1,8 +1,8 @@
 //! A consumer of a Redis stream that may be killed at any moment: each order is shipped once.
 //!
 //! ```text
-//! cargo run -p idempotence-examples --bin stream_consumer -- redis://127.0.0.1:6379/ produce 200
-//! cargo run -p idempotence-examples --bin stream_consumer -- redis://127.0.0.1:6379/ consume ada
+//! cargo run -p idempotence-examples --features redis --bin stream_consumer -- redis://127.0.0.1:6379/ produce 200
+//! cargo run -p idempotence-examples --features redis --bin stream_consumer -- redis://127.0.0.1:6379/ consume ada
 //! ```
 //!
 //! Start several consumers, kill some with `kill -9`, and start them again.

@@ -1,17 +1,14 @@
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
-use std::path::Path;
-
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::parse::Parse;
-use syn::{Attribute, File, ImplItem, Item, LitStr, TraitItem};
+use quote::quote;
+use syn::{File, Item, LitStr};
 
 use crate::duration::millis;
 use crate::error::{List, closest};
 use crate::expand::expand;
 
+mod expand;
 mod properties;
 
 #[test]
@@ -534,32 +531,6 @@ fn a_key_of_expressions_is_left_to_rustc() {
     }
 }
 
-#[test]
-fn expansions_equal_the_recorded_files() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/expand");
-    let mut inputs: Vec<_> = fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| !path.to_string_lossy().ends_with(".expanded.rs"))
-        .collect();
-    inputs.sort();
-    assert!(!inputs.is_empty());
-    for input in inputs {
-        let source = fs::read_to_string(&input).unwrap();
-        let expanded = prettyplease::unparse(&expand_file(syn::parse_file(&source).unwrap()));
-        let recorded = input.with_extension("expanded.rs");
-        if std::env::var_os("UPDATE_EXPANDED").is_some() {
-            fs::write(&recorded, &expanded).unwrap();
-        }
-        let expected = fs::read_to_string(&recorded).unwrap_or_default();
-        assert!(
-            expected == expanded,
-            "{} differs: look at it after `UPDATE_EXPANDED=1 cargo test -p idempotent-macro`",
-            recorded.display()
-        );
-    }
-}
-
 /// The texts of the reported errors.
 fn mistakes(options: TokenStream, function: &TokenStream) -> Vec<String> {
     let expanded: File = syn::parse2(expand(options, function)).unwrap();
@@ -568,48 +539,4 @@ fn mistakes(options: TokenStream, function: &TokenStream) -> Vec<String> {
         _ => None,
     });
     texts.collect()
-}
-
-fn expand_file(mut file: File) -> File {
-    for item in &mut file.items {
-        match item {
-            Item::Fn(function) => {
-                if let Some(options) = options(&mut function.attrs) {
-                    *item = expanded(options, function);
-                }
-            }
-            Item::Impl(block) => {
-                for item in &mut block.items {
-                    if let ImplItem::Fn(function) = item
-                        && let Some(options) = options(&mut function.attrs)
-                    {
-                        *item = expanded(options, function);
-                    }
-                }
-            }
-            Item::Trait(block) => {
-                for item in &mut block.items {
-                    if let TraitItem::Fn(function) = item
-                        && let Some(options) = options(&mut function.attrs)
-                    {
-                        *item = expanded(options, function);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    file
-}
-
-/// Removes `#[idempotent(…)]` from `attrs` and returns its options.
-fn options(attrs: &mut Vec<Attribute>) -> Option<TokenStream> {
-    let at = attrs
-        .iter()
-        .position(|attr| attr.path().is_ident("idempotent"))?;
-    Some(attrs.remove(at).meta.require_list().unwrap().tokens.clone())
-}
-
-fn expanded<T: Parse>(options: TokenStream, function: &impl ToTokens) -> T {
-    syn::parse2(expand(options, &function.to_token_stream())).unwrap()
 }

@@ -13,6 +13,8 @@
 //!
 //! A caller never sends for others, because callers are dropped. A batch whose callers have all stopped waiting is dropped.
 
+#[cfg(any(test, feature = "shuttle"))]
+mod broken;
 #[cfg(feature = "testkit")]
 pub(crate) mod count;
 #[cfg(test)]
@@ -20,8 +22,8 @@ mod interleavings;
 mod lane;
 mod queue;
 mod refusal;
-#[cfg(all(test, shuttle))]
-mod schedules;
+#[cfg(feature = "shuttle")]
+pub mod schedules;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transport;
@@ -32,11 +34,11 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::Handle;
 
+#[cfg(any(test, feature = "shuttle"))]
+pub(crate) use self::broken::Broken;
 pub(crate) use self::lane::Submitted;
 use self::lane::{Lane, Shared};
 pub(crate) use self::queue::Limits;
-#[cfg(test)]
-use self::tests::Broken;
 pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
 use crate::broken::broken;
 use crate::sync::{AtomicUsize, RwLock};
@@ -142,7 +144,7 @@ impl Drop for Inline<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "shuttle"))]
 impl<T: Batched> Batches<T> {
     /// Whether operations wait and no task will ever take them.
     pub(crate) fn is_stuck(&self) -> bool {

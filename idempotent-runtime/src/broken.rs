@@ -6,9 +6,9 @@
 /// Whether this mistake is made on this thread. Outside of tests it never is, and the mistake is not compiled.
 macro_rules! broken {
     ($mistake:expr) => {{
-        #[cfg(test)]
+        #[cfg(any(test, feature = "shuttle"))]
         let is_made = $crate::broken::is_made(&$mistake);
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "shuttle")))]
         let is_made = false;
         is_made
     }};
@@ -16,12 +16,15 @@ macro_rules! broken {
 pub(crate) use broken;
 
 #[cfg(test)]
-pub(crate) use self::on_this_thread::{assert_kept, is_made, make};
+pub(crate) use self::on_this_thread::assert_kept;
+#[cfg(any(test, feature = "shuttle"))]
+pub(crate) use self::on_this_thread::{is_made, make};
 
-#[cfg(test)]
+#[cfg(any(test, feature = "shuttle"))]
 mod on_this_thread {
     use std::any::Any;
     use std::cell::RefCell;
+    #[cfg(test)]
     use std::fmt::Debug;
 
     thread_local! {
@@ -41,6 +44,7 @@ mod on_this_thread {
         MISTAKE.set(mistake);
     }
 
+    #[cfg(test)]
     /// Checks that a rule is kept, and that it is not kept with any of these mistakes.
     pub(crate) fn assert_kept<M: Debug + Copy + 'static>(
         is_kept: impl Fn() -> bool,

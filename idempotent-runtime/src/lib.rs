@@ -15,6 +15,7 @@ pub mod testkit;
     feature = "mysql",
     feature = "postgres",
     feature = "redis",
+    feature = "shuttle",
     feature = "sqlite",
     test
 ))]
@@ -23,6 +24,7 @@ mod batch;
     feature = "mysql",
     feature = "postgres",
     feature = "redis",
+    feature = "shuttle",
     feature = "sqlite",
     test
 ))]
@@ -48,6 +50,9 @@ mod world;
 
 #[doc(hidden)]
 pub mod private;
+
+#[cfg(feature = "shuttle")]
+pub use batch::schedules as batch_schedules;
 
 pub use call::builder::GuardedCall;
 pub use call::run_each::RunEach;

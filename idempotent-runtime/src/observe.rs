@@ -3,9 +3,6 @@
 mod event;
 mod kind;
 mod log;
-#[cfg(test)]
-#[path = "../tests/log_capture/mod.rs"]
-mod log_capture;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;

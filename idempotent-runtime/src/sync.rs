@@ -1,12 +1,12 @@
-//! Locks and counters that threads share. Under `--cfg shuttle` they are shuttle's, which explores schedules: see
-//! `tests/schedules.rs`.
+//! Locks and counters that threads share. The package `proof/schedules` compiles this crate with the
+//! locks of `shuttle`, which explores schedules.
 
-#[cfg(not(shuttle))]
+#[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{
     Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicUsize,
 };
 
-#[cfg(shuttle)]
+#[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{
     Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicUsize,
 };

@@ -15,7 +15,8 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use super::tests::{Broken, end_tasks};
+use super::Broken;
+use super::tests::end_tasks;
 use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
 use crate::broken;
 use crate::store::{StoreError, StoreErrorKind};

@@ -14,10 +14,10 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
+#[cfg(any(test, feature = "shuttle"))]
+use super::Broken;
 use super::queue::{Flight, LATE, Limits, Queue, Slot, Waiting, patience};
 use super::refusal::{full, lost, unsent};
-#[cfg(test)]
-use super::tests::Broken;
 use super::transport::{Answer, Batched, Transport};
 use crate::broken::broken;
 use crate::store::StoreError;
@@ -54,7 +54,7 @@ impl<T: Batched> Lane<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "shuttle"))]
 impl<T: Batched> Lane<T> {
     /// Whether operations wait and no task will ever take them.
     pub(super) fn is_stuck(&self) -> bool {
@@ -111,12 +111,12 @@ impl<T: Transport> Lane<T> {
             is_collecting: true,
             has_ended: false,
         };
-        #[cfg(not(shuttle))]
+        #[cfg(not(feature = "shuttle"))]
         let task = runtime.spawn(task.run());
         // The schedules of `shuttle` are of its own tasks.
-        #[cfg(shuttle)]
+        #[cfg(feature = "shuttle")]
         let (task, _) = (shuttle::future::spawn(task.run()), runtime);
-        #[cfg(all(test, not(shuttle)))]
+        #[cfg(test)]
         super::tests::note_task(&task);
         drop(task);
     }

@@ -7,8 +7,8 @@ use foldhash::HashSet;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-#[cfg(test)]
-use super::tests::Broken;
+#[cfg(any(test, feature = "shuttle"))]
+use super::Broken;
 use super::transport::Operation;
 use crate::broken::broken;
 use crate::policy::deadline::{self, first_try};
@@ -124,7 +124,7 @@ pub(super) struct Queue<O, R> {
     round_trip: Duration,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "shuttle"))]
 impl<O, R> Queue<O, R> {
     /// Whether the caller of an operation still waits.
     pub(super) fn has_waiting(&self) -> bool {

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::observe::kind::EventKind;
-    use crate::observe::log_capture::LogCapture;
+    use idempotence_test_support::log_capture::LogCapture;
 
     #[test]
     fn every_kind_is_logged_once_at_its_level() {

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::error::Site;
     use crate::observe::kind::EventKind;
-    use crate::observe::log_capture::LogCapture;
+    use idempotence_test_support::log_capture::LogCapture;
 
     fn emit_one(observers: &Observers) {
         let site = Site::example();

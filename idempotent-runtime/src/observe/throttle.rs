@@ -167,7 +167,7 @@ const MOST_WINDOWS: usize = 256;
 mod tests {
     use super::*;
     use crate::error::store::{StoreError, StoreErrorKind};
-    use crate::observe::log_capture::LogCapture;
+    use idempotence_test_support::log_capture::LogCapture;
 
     const SECOND: Duration = Duration::from_secs(1);
 

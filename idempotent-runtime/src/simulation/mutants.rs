@@ -11,7 +11,7 @@ use super::promise::{
     OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, TAKEN_BACK,
     TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
-use crate::batch::tests::Broken;
+use crate::batch::Broken;
 
 /// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Mutant;
 use super::dice::Dice;
 use super::history::CallId;
-use crate::batch::tests::Broken;
+use crate::batch::Broken;
 use crate::broken;
 
 /// The call that is being polled, and its process.

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use tokio::time::{sleep, timeout};
 
 use super::server::{QUEUED, Setup, TRIP, op, settle};
-use super::{Broken, HOUR, assert_kept, paused};
+use super::{HOUR, assert_kept, paused};
+use crate::batch::Broken;
 use crate::batch::Way;
 use crate::broken;
 use crate::store::StoreErrorKind;

@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::server::{Op, QUEUED, SIZES, Setup, TRIP, op, settle};
-use super::{Broken, assert_kept, paused};
+use super::{assert_kept, paused};
+use crate::batch::Broken;
 use crate::batch::Limits;
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -9,7 +9,8 @@ use tokio::runtime::Builder;
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::server::{Op, QUEUED, Setup, TRIP, op, op_of, settle};
-use super::{Broken, assert_kept, paused};
+use super::{assert_kept, paused};
+use crate::batch::Broken;
 use crate::batch::Limits;
 
 #[test]

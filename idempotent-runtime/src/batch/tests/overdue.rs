@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::server::{FIRST_TRY, QUEUED, Setup, TRIP, op, settle};
-use super::{Broken, assert_kept, paused};
+use super::{assert_kept, paused};
+use crate::batch::Broken;
 
 #[test]
 fn batches_without_an_answer_do_not_hold_up_the_others() {

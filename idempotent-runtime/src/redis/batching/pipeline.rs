@@ -11,7 +11,7 @@ use super::super::script::Script;
 use super::request::Request;
 use super::unsent::fail;
 #[cfg(test)]
-use crate::batch::tests::Broken;
+use crate::batch::Broken;
 use crate::batch::{Answer, Operation as _};
 use crate::broken::broken;
 

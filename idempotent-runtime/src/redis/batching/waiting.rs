@@ -14,7 +14,7 @@ use super::pipeline::Sent;
 use super::request::Request;
 use super::unsent::{again, fail};
 #[cfg(test)]
-use crate::batch::tests::Broken;
+use crate::batch::Broken;
 use crate::batch::{Answer, Batched, Transport};
 use crate::broken::broken;
 

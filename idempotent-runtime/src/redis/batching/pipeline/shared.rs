@@ -8,7 +8,7 @@ use super::super::super::script::Script;
 use super::super::request::Request;
 use crate::batch::Answer;
 #[cfg(test)]
-use crate::batch::tests::Broken;
+use crate::batch::Broken;
 use crate::broken::broken;
 
 /// Several operations of a batch that one call does.

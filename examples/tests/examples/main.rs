@@ -1,0 +1,13 @@
+//! The examples do what their docs promise: as processes, on private servers.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+#[cfg(feature = "actix")]
+mod actix_orders;
+mod front_end;
+mod funnel;
+mod http_orders;
+mod import_rows;
+mod lock_check_update;
+mod outbox;
+mod service;
+mod stream_consumer;

@@ -1,9 +1,0 @@
-#![allow(clippy::unwrap_used)]
-
-//! Tests of the testkit: the conformance suite finds broken stores, and faults do what their names say.
-
-mod broken;
-mod broken_fences;
-mod storm;
-mod suite;
-mod wrappers;

@@ -1,0 +1,23 @@
+//! What several test programs share. It is not published.
+//!
+//! Without features it only captures logs, which is what the unit tests of the runtime need.
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    missing_debug_implementations,
+    missing_docs
+)]
+
+#[cfg(feature = "stores")]
+pub mod databases;
+#[cfg(feature = "http")]
+pub mod http_client;
+pub mod log_capture;
+#[cfg(feature = "stores")]
+pub mod redis_client;
+#[cfg(feature = "stores")]
+pub mod required_only;
+#[cfg(feature = "stores")]
+pub mod turns;
+#[cfg(feature = "stores")]
+pub mod wire;

@@ -1,0 +1,184 @@
+//! A connection between a client and its server that fails at one message.
+
+use std::io::{Read, Write};
+use std::iter;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// Where the connection fails. A message is everything that a client sends before the next answer. The first message is 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Point {
+    /// This message does not arrive.
+    Lost(usize),
+    /// This message arrives. The server may or may not execute it.
+    Delivered(usize),
+    /// The server executes this message, but the answer does not arrive.
+    Unanswered(usize),
+}
+
+impl Point {
+    /// All points, from the first message on.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..).flat_map(|at| [Self::Lost(at), Self::Delivered(at), Self::Unanswered(at)])
+    }
+}
+
+/// A listener that forwards connections to a server. The first connection fails at a point.
+pub struct Wire {
+    from: u16,
+    to: u16,
+    reached: Receiver<()>,
+}
+
+impl Wire {
+    /// From the point on nothing is forwarded, and both ends wait.
+    pub fn to(port: u16, point: Point) -> Self {
+        Self::new(port, point, End::Silent)
+    }
+
+    /// At the point the connection is closed. Later connections do not fail.
+    pub fn cut(port: u16, point: Point) -> Self {
+        Self::new(port, point, End::Closed)
+    }
+
+    fn new(port: u16, point: Point, end: End) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let from = listener.local_addr().unwrap().port();
+        let (reach, reached) = channel();
+        thread::spawn(move || {
+            let session = Session {
+                point: Some(point),
+                end,
+                reach,
+                state: Mutex::new(State::Answered(0)),
+            };
+            let connections = match end {
+                End::Silent => 1,
+                End::Closed => usize::MAX,
+            };
+            let others = |_| Session::whole();
+            let sessions = iter::once(session).chain((1..connections).map(others));
+            for (session, client) in sessions.zip(listener.incoming()) {
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                carry(client.unwrap(), server, session);
+            }
+        });
+        Self {
+            from,
+            to: port,
+            reached,
+        }
+    }
+
+    /// The URL of a database, through this wire.
+    pub fn url(&self, url: &str) -> String {
+        url.replace(&format!(":{}/", self.to), &format!(":{}/", self.from))
+    }
+
+    /// Waits until the point is reached. Returns `false` if the connection ends first.
+    pub fn reached(&self) -> bool {
+        self.reached.recv().is_ok()
+    }
+}
+
+/// What both ends see after the point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Silent,
+    Closed,
+}
+
+/// Forwards both directions of a connection until it ends.
+fn carry(client: TcpStream, server: TcpStream, session: Session) {
+    let ends = Arc::new((client, server, session));
+    let answers = Arc::clone(&ends);
+    thread::spawn(move || {
+        let (client, server, session) = &*answers;
+        pass(server, client, session, Session::answer_passes);
+    });
+    thread::spawn(move || {
+        let (client, server, session) = &*ends;
+        pass(client, server, session, Session::message_passes);
+    });
+}
+
+fn pass(mut from: &TcpStream, mut to: &TcpStream, session: &Session, passes: fn(&Session) -> bool) {
+    let mut chunk = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut chunk) {
+        if passes(session) && to.write_all(&chunk[..length]).is_err() {
+            break;
+        }
+        if session.is_over() {
+            let _ = from.shutdown(Shutdown::Both);
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+struct Session {
+    point: Option<Point>,
+    end: End,
+    reach: Sender<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    /// The server has answered; the next message has this number.
+    Answered(usize),
+    /// The client is sending the message of this number, or waits for its answer.
+    Sent(usize),
+    /// The point is reached.
+    Cut,
+}
+
+impl Session {
+    /// A connection that does not fail.
+    fn whole() -> Self {
+        Self {
+            point: None,
+            end: End::Closed,
+            reach: channel().0,
+            state: Mutex::new(State::Answered(0)),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.end == End::Closed && matches!(*self.state.lock().unwrap(), State::Cut)
+    }
+
+    fn message_passes(&self) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let (State::Answered(at) | State::Sent(at)) = *state else {
+            return false;
+        };
+        *state = State::Sent(at);
+        let delivered = self.point == Some(Point::Delivered(at));
+        if delivered || self.point == Some(Point::Lost(at)) {
+            *state = State::Cut;
+            self.reach.send(()).unwrap();
+            return delivered;
+        }
+        true
+    }
+
+    fn answer_passes(&self) -> bool {
+        let mut state = self.state.lock().unwrap();
+        match *state {
+            State::Sent(at) if self.point == Some(Point::Unanswered(at)) => {
+                *state = State::Cut;
+                self.reach.send(()).unwrap();
+                false
+            }
+            State::Sent(at) => {
+                *state = State::Answered(at + 1);
+                true
+            }
+            State::Answered(_) => true,
+            State::Cut => false,
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The attribute, as users see it.
+
+#![deny(warnings, clippy::pedantic)]
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
+
+mod arguments;
+mod context;
+mod disabled;
+mod future_size;
+mod panics;
+mod replay;
+mod run_in;
+mod shapes;
+mod shared_names;
+mod token;
+mod tx;
+mod when;

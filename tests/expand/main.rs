@@ -1,0 +1,28 @@
+//! The recorded expansions compile without the attribute. The crate of the macro records and compares them.
+
+#![deny(warnings)]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_braces,
+    clippy::all,
+    clippy::pedantic
+)]
+
+/// A module for each recorded expansion.
+macro_rules! expanded {
+    ($($name:ident)*) => {$(
+        mod $name {
+            include!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../idempotent-macro/src/tests/expand/expanded/",
+                stringify!($name),
+                ".rs"
+            ));
+        }
+    )*};
+}
+
+expanded! {
+    async_fn async_trait context expressions finish future generic method replay token tx when
+}

@@ -1,0 +1,1 @@
+//! Tests only: each folder beside this file is one program.

@@ -1,0 +1,42 @@
+//! The Bloom filter: what it remembers, how often it is wrong, and that it never decides.
+
+mod deciding;
+mod rates;
+mod rotation;
+mod setup;
+mod table;
+mod trouble;
+
+mod million;
+mod module;
+mod redis;
+mod redis_trouble;
+mod server;
+
+use std::future::ready;
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use idempotent_runtime::{Bloom, Hint, Idempotency, Store};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// A filter for a day with an error rate of 1 %.
+fn bloom(store: impl Store, capacity: u64) -> Bloom {
+    let idempotency = patient(store);
+    idempotency.bloom("orders.no", capacity, 0.01, DAY).unwrap()
+}
+
+/// A handle with a deadline that is long enough for a server on a busy machine.
+fn patient(store: impl Store) -> Idempotency {
+    let builder = Idempotency::builder(store);
+    builder.deadline(Duration::from_mins(2)).build().unwrap()
+}
+
+/// Marks the members concurrently, and counts the perhaps seen members.
+async fn perhaps_seen(bloom: &Bloom, members: impl Iterator<Item = u64>) -> u64 {
+    let hints = members.map(async |member| bloom.hint(&member).await.unwrap());
+    let hints = stream::iter(hints).buffer_unordered(64);
+    let perhaps_seen = hints.filter(|hint| ready(*hint == Hint::PerhapsSeen));
+    perhaps_seen.count().await as u64
+}

@@ -1,0 +1,7 @@
+//! Tests of the testkit: the conformance suite finds broken stores, and faults do what their names say.
+
+mod broken;
+mod broken_fences;
+mod storm;
+mod suite;
+mod wrappers;

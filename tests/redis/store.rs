@@ -1,0 +1,66 @@
+//! The Redis store, on private servers.
+
+mod batches;
+mod batches_cut_short;
+mod batches_of_mechanisms;
+mod checks;
+mod cluster;
+mod connection;
+mod doctor;
+mod error_texts;
+mod hints;
+mod load;
+mod nodes;
+mod oversize;
+mod proxied;
+mod records;
+mod refusals;
+mod removal;
+mod replicas;
+mod replicas_by_node;
+mod replicas_in_batches;
+mod run_each;
+mod sentinels;
+mod servers;
+mod socket;
+mod tls;
+mod waiting;
+
+use crate::store::batches::crowded;
+use crate::store::replicas::{shared_with_replica, shared_with_replica_on_a_connection};
+use crate::store::replicas_in_batches::crowded_with_replica;
+use crate::store::servers::{connection_to, shared, shared_by_script};
+
+mod suite {
+    idempotent_runtime::testkit::conformance!(super::shared());
+}
+
+mod suite_in_batches {
+    idempotent_runtime::testkit::conformance!(super::crowded());
+}
+
+mod suite_by_script {
+    idempotent_runtime::testkit::conformance!(super::shared_by_script());
+}
+
+mod suite_with_a_replica {
+    idempotent_runtime::testkit::conformance!(super::shared_with_replica());
+}
+
+mod suite_with_a_replica_in_batches {
+    idempotent_runtime::testkit::conformance!(super::crowded_with_replica());
+}
+
+mod suite_with_a_replica_on_a_connection {
+    idempotent_runtime::testkit::conformance!(super::shared_with_replica_on_a_connection());
+}
+
+mod suite_on_a_connection {
+    idempotent_runtime::testkit::conformance!(async {
+        let server = idempotence_test_servers::RedisServer::shared().unwrap();
+        let connection = super::connection_to(server).await;
+        idempotent_runtime::RedisStore::from_connection(connection)
+            .await
+            .unwrap()
+    });
+}

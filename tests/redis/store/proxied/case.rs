@@ -1,0 +1,271 @@
+//! One call with one damaged message, and what must be true after it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Traffic};
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::store::Entry;
+use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
+use tokio::time::{sleep, timeout};
+
+use super::way::{Failure, Outcome, TTL, Way};
+use crate::store::servers::{MAX_WAIT, next};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) way: Way,
+    pub(crate) moment: Moment,
+    pub(crate) harm: Option<(Direction, usize, ProxyFault)>,
+}
+
+/// The number of calls of a batch: more than callers send singly at a time.
+pub(crate) const TOGETHER: usize = 8;
+
+/// When the counting of messages begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the store connects.
+    SetUp,
+    /// Before a call whose connection was closed.
+    Reconnection,
+    /// Before a call.
+    Call,
+    /// Before [`TOGETHER`] calls of different keys, whose operations go in batches.
+    Batch,
+}
+
+/// The deadline of the damaged call, before its body and after it.
+pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
+/// Both deadlines, with a margin for a slow machine.
+const IN_TIME: Duration = Duration::from_secs(8);
+
+impl Case {
+    pub(crate) fn undamaged(way: Way, moment: Moment) -> Self {
+        Self {
+            way,
+            moment,
+            harm: None,
+        }
+    }
+
+    /// The messages through the proxy, and the failure.
+    pub(crate) async fn check<S: Store>(
+        self,
+        make: fn(RedisStore) -> S,
+    ) -> (Traffic, Option<String>) {
+        let server = RedisServer::shared().unwrap();
+        let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
+        let wrong = self.wrong(server, &proxy, make).await.err();
+        (proxy.traffic(), wrong)
+    }
+
+    async fn wrong<S: Store>(
+        self,
+        server: &RedisServer,
+        proxy: &RedisProxy,
+        make: fn(RedisStore) -> S,
+    ) -> Result<(), String> {
+        if self.moment == Moment::SetUp {
+            self.plan(proxy);
+        }
+        let begun = Instant::now();
+        // So that a few calls at once go in batches.
+        let store = RedisStore::options().batch_above(2);
+        let store = match store.connect(&proxy.url()).await {
+            Ok(store) => make(store),
+            Err(_) if self.moment == Moment::SetUp => return in_time(begun),
+            Err(error) => return Err(format!("no connection: {error}")),
+        };
+        let builder = Idempotency::builder(store).deadline(DEADLINE);
+        let idempotency = builder.build().unwrap();
+        if self.moment != Moment::SetUp {
+            self.plan(proxy);
+        }
+        if self.moment == Moment::Reconnection {
+            proxy.close_connections();
+        }
+
+        let calls = match self.moment {
+            Moment::Batch => TOGETHER,
+            _ => 1,
+        };
+        let calls = (0..calls).map(|_| self.call(server, proxy, &idempotency));
+        let calls = join_all(calls).await;
+        if matches!(self.harm, Some((_, _, ProxyFault::Silence))) {
+            // The remaining messages would wait for the end of the silence.
+            proxy.close_connections();
+        }
+        let drained = idempotency.drain(MAX_WAIT).await;
+        drained.map_err(|error| error.to_string())?;
+
+        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        for called in calls {
+            let Called {
+                id,
+                key,
+                outcome,
+                ran,
+            } = called?;
+            self.check_outcome(&outcome, id, ran)?;
+            let stored = Stored::of(clean.get(&key).await.unwrap())?;
+            self.check_record(&outcome, stored)?;
+            self.check_next_call(clean.clone(), id, stored).await?;
+        }
+        Ok(())
+    }
+
+    async fn call(
+        self,
+        server: &RedisServer,
+        proxy: &RedisProxy,
+        idempotency: &Idempotency,
+    ) -> Result<Called, String> {
+        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        let id = next() as u64;
+        let key = format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
+        let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let body = async {
+            ran.fetch_add(1, Ordering::SeqCst);
+            if Stored::of(clean.get(&key).await.unwrap()) == Ok(Stored::Running) {
+                claimed.fetch_add(1, Ordering::SeqCst);
+            }
+            self.body(id, proxy).await
+        };
+        let begun = Instant::now();
+        let call = self.way.run(idempotency, id, body);
+        let Ok(outcome) = timeout(MAX_WAIT, call).await else {
+            return Err("the call never ended".to_owned());
+        };
+        in_time(begun)?;
+        let ran = ran.into_inner();
+        if claimed.into_inner() != ran {
+            return Err("a body ran without a claim".to_owned());
+        }
+        Ok(Called {
+            id,
+            key,
+            outcome,
+            ran,
+        })
+    }
+
+    fn plan(self, proxy: &RedisProxy) {
+        let (direction, index, fault) =
+            self.harm
+                .unwrap_or((Direction::Request, usize::MAX, ProxyFault::Close));
+        proxy.plan(direction, index, fault);
+    }
+
+    async fn body(self, id: u64, proxy: &RedisProxy) -> Outcome {
+        let (before, begun) = (proxy.traffic().requests, Instant::now());
+        while self.way.is_long && proxy.traffic().requests == before && begun.elapsed() < MAX_WAIT {
+            sleep(Duration::from_millis(5)).await;
+        }
+        if self.way.succeeds {
+            Ok(id)
+        } else {
+            Err(Failure::Body)
+        }
+    }
+
+    fn check_outcome(self, outcome: &Outcome, id: u64, ran: usize) -> Result<(), String> {
+        let expected = match outcome {
+            Ok(value) => self.way.succeeds && *value == id && ran == 1,
+            Err(Failure::Body) => !self.way.succeeds && ran == 1,
+            Err(Failure::Refused(Error::LeaseLost(_))) => self.way.is_long && ran == 1,
+            Err(Failure::Refused(error)) => {
+                self.harm.is_some() && error.is_unavailable() && ran == 0
+            }
+        };
+        let failure = || format!("the body ran {ran} times, and the caller got {outcome:?}");
+        expected.then_some(()).ok_or_else(failure)
+    }
+
+    /// Checks the record against the table of `release`. If the body did not run, a claim may remain until it expires.
+    fn check_record(self, outcome: &Outcome, stored: Stored) -> Result<(), String> {
+        let Way {
+            release, replay, ..
+        } = self.way;
+        let allowed = match outcome {
+            Err(Failure::Refused(_)) => stored != Stored::Done,
+            Ok(_) if release == Release::OnError || release == Release::Never && replay => {
+                stored == Stored::Done
+            }
+            _ if release == Release::Never => stored != Stored::Nothing,
+            Ok(_) | Err(Failure::Body) => stored == Stored::Nothing,
+        };
+        let failure = || format!("after {outcome:?} the record is {stored:?}");
+        allowed.then_some(()).ok_or_else(failure)
+    }
+
+    async fn check_next_call(
+        self,
+        store: RedisStore,
+        id: u64,
+        stored: Stored,
+    ) -> Result<(), String> {
+        let builder = Idempotency::builder(store).deadline(MAX_WAIT);
+        let idempotency = builder.build().unwrap();
+        let ran = AtomicUsize::new(0);
+        let body = async {
+            ran.fetch_add(1, Ordering::SeqCst);
+            Ok(0)
+        };
+        let outcome = self.way.run(&idempotency, id, body).await;
+        let ran = ran.into_inner() == 1;
+        let expected = match &outcome {
+            Ok(value) if ran => stored == Stored::Nothing && *value == 0,
+            Ok(value) => stored == Stored::Done && self.way.replay && *value == id,
+            Err(Failure::Refused(Error::AlreadyDone(_))) => {
+                stored == Stored::Done && !self.way.replay
+            }
+            Err(Failure::Refused(error)) => error.is_duplicate() && stored != Stored::Nothing,
+            Err(Failure::Body) => false,
+        };
+        let failure = || format!("with {stored:?} the next call (ran: {ran}) got {outcome:?}");
+        expected.then_some(()).ok_or_else(failure)
+    }
+}
+
+/// A call that has ended.
+struct Called {
+    id: u64,
+    key: String,
+    outcome: Outcome,
+    /// How often its body ran.
+    ran: usize,
+}
+
+fn in_time(begun: Instant) -> Result<(), String> {
+    let took = begun.elapsed();
+    let failure = || format!("it took {took:?}");
+    (took < IN_TIME).then_some(()).ok_or_else(failure)
+}
+
+/// The state of the record under the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Nothing,
+    Running,
+    Done,
+}
+
+impl Stored {
+    fn of(entry: Option<Entry>) -> Result<Self, String> {
+        let Some(Entry { value, ttl }) = entry else {
+            return Ok(Self::Nothing);
+        };
+        let ttl = ttl.ok_or("a record without an expiry")?;
+        // A `ttl` that is a lease has a grace period.
+        if ttl > TTL + TTL / 10 {
+            return Err(format!("a record that stays for {ttl:?}"));
+        }
+        match value.get(..8) {
+            Some(b"idem1 R ") => Ok(Self::Running),
+            Some(b"idem1 D ") => Ok(Self::Done),
+            _ => Err(format!("a foreign record: {value:?}")),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The compare-and-delete command of new servers.
+
+use idempotence_test_servers::RedisServer;
+use idempotent_runtime::redis::redis::{self, cmd};
+use idempotent_runtime::store::Swap;
+use idempotent_runtime::{RedisStore, Store};
+
+use crate::store::servers::{DONE, TTL, VALUE, removes_natively, send, url_of_user};
+
+#[tokio::test]
+async fn a_release_on_a_new_server_needs_no_script() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    for notifies in [false, true] {
+        store.claim("key", &VALUE, TTL).await.unwrap();
+        for expected in [Swap::Other(VALUE), Swap::Done, Swap::Absent] {
+            let own = if matches!(expected, Swap::Other(_)) {
+                DONE
+            } else {
+                VALUE
+            };
+            let swap = if notifies {
+                store.remove_and_notify("key", &own).await
+            } else {
+                store.remove("key", &own).await
+            };
+            assert_eq!(swap.unwrap(), expected);
+        }
+    }
+    let stats = send(&server, cmd("INFO").arg("commandstats")).await;
+    let stats: String = redis::from_redis_value(stats).unwrap();
+    let calls = |command| stats.contains(&format!("cmdstat_{command}:calls="));
+    let native = removes_natively(&store);
+    assert_eq!(calls("delifeq") || calls("delex"), native, "{stats}");
+    assert_eq!(calls("evalsha"), !native, "{stats}");
+}
+
+#[tokio::test]
+async fn without_the_permission_the_script_removes() {
+    let server = RedisServer::start().unwrap();
+    let rules = "on >s3cret ~* +set +get +pttl +pexpire +del +evalsha +eval +info";
+    let rules: Vec<_> = rules.split(' ').collect();
+    send(&server, cmd("ACL").arg("SETUSER").arg("least").arg(&rules)).await;
+    let store = RedisStore::connect(&url_of_user(&server, "least"))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        store.claim("key", &VALUE, TTL).await.unwrap();
+        assert_eq!(store.remove("key", &VALUE).await.unwrap(), Swap::Done);
+        assert!(!removes_natively(&store));
+    }
+}

@@ -1,0 +1,76 @@
+//! Calls that wait for a call on another handle with another connection.
+
+use std::time::{Duration, Instant};
+
+use idempotence_test_servers::RedisServer;
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
+use tokio::sync::oneshot;
+
+use crate::store::servers::{MAX_WAIT, TTL, is_listened_to};
+
+const ROUNDS: u32 = 20;
+
+fn pay(idempotency: &Idempotency, round: u32) -> GuardedCall {
+    let call = idempotency.call("orders.pay").key(&round);
+    call.ttl(TTL).wait(MAX_WAIT)
+}
+
+#[tokio::test]
+async fn a_notification_is_faster_than_polling() {
+    let server = RedisServer::start().unwrap();
+    let here = RedisStore::connect(&server.url()).await.unwrap();
+    let there = RedisStore::connect(&server.url()).await.unwrap();
+    assert_waiting_call_is_woken(here, there, &[server]).await;
+}
+
+/// Calls on two stores that meet on these servers.
+pub(crate) async fn assert_waiting_call_is_woken(
+    here: RedisStore,
+    there: RedisStore,
+    servers: &[RedisServer],
+) {
+    // A slow machine may not have the connection for hints in time; the next listener tries again.
+    let deadline = Instant::now() + MAX_WAIT;
+    let _listening = loop {
+        if let Some(listening) = there.subscribe("idem:first").await {
+            break listening;
+        }
+        assert!(Instant::now() < deadline, "there are no hints");
+    };
+    let (here, there) = (Idempotency::new(here), Idempotency::new(there));
+    let mut latencies = Vec::new();
+    for round in 0..ROUNDS {
+        let (runs, begun) = oneshot::channel();
+        let (end, ends) = oneshot::channel();
+        let body = async move {
+            runs.send(()).unwrap();
+            ends.await.unwrap();
+            Ok::<_, Error>(round)
+        };
+        let first = tokio::spawn(pay(&here, round).replay().run(body));
+        begun.await.unwrap();
+        let never = async { panic!("the body of a duplicate ran") };
+        let second = pay(&there, round).replay().run(never);
+        let second = tokio::spawn(async move {
+            let result: Result<u32, Error> = second.await;
+            (result.unwrap(), Instant::now())
+        });
+        let key = format!("idem:orders.pay:{}", Fingerprint::of(&(round,)).unwrap());
+        is_listened_to(servers, &key).await;
+
+        let ended = Instant::now();
+        end.send(()).unwrap();
+        let (result, answered) = second.await.unwrap();
+        assert_eq!((result, first.await.unwrap().unwrap()), (round, round));
+        latencies.push(answered - ended);
+    }
+    latencies.sort();
+    let median = latencies[latencies.len() / 2];
+    let (least, most) = (latencies[0], latencies[latencies.len() - 1]);
+    eprintln!(
+        "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
+    );
+    // Without a hint the store is polled again after at least 100 ms.
+    assert!(median < Duration::from_millis(50), "{median:?}");
+}

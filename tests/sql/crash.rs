@@ -1,0 +1,9 @@
+//! A crash at any point loses nothing: processes and servers are killed at every message and every step, and after a retry
+//! there is exactly one business row.
+
+mod batches;
+mod crash;
+mod flow;
+mod messages;
+mod process;
+mod steps;

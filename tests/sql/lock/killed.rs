@@ -1,0 +1,66 @@
+//! The process of a holder is killed.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use idempotent_runtime::sql::{Lock, sqlx};
+
+use crate::lock::databases::{Subject, taken};
+use support::databases::Fresh;
+
+const LEASE: Duration = Duration::from_secs(1);
+
+crate::lock::on_all_databases!(the_lock_of_a_killed_holder_is_taken_until_its_lease_expires);
+
+async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subject>(
+    fresh: Fresh<DB>,
+) {
+    let mut holder = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "killed::holds_until_it_is_killed", "--nocapture"])
+        .env(URL, &fresh.url)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+    let (fence, expires) = lines
+        .map(Result::unwrap)
+        .find_map(|line| {
+            let (fence, expires) = line.strip_prefix("held: ")?.split_once(' ')?;
+            Some((fence.parse::<i64>().unwrap(), expires.parse().unwrap()))
+        })
+        .unwrap();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+
+    let held = taken(&fresh.lock(), LEASE).await;
+    let now = millis(SystemTime::now());
+    assert!(now >= expires, "{now} {expires}");
+    assert_eq!(held.fence(), fence + 1);
+}
+
+/// Milliseconds since the epoch.
+fn millis(time: SystemTime) -> u128 {
+    time.duration_since(UNIX_EPOCH).unwrap().as_millis()
+}
+
+const URL: &str = "IDEMPOTENCE_TEST_LOCK";
+
+/// The code of the process that is killed. Does nothing unless the test above has started the process.
+#[tokio::test]
+#[allow(clippy::print_stdout)]
+async fn holds_until_it_is_killed() {
+    async fn hold<DB: Subject>(url: &str) {
+        let lock = Lock::new(DB::pool(url, &[]).await);
+        let held = taken(&lock, LEASE).await;
+        let expires = millis(SystemTime::now() + held.remaining());
+        println!("\nheld: {} {expires}", held.fence());
+        std::future::pending::<()>().await;
+    }
+    let Ok(url) = std::env::var(URL) else { return };
+    match url.split(':').next() {
+        Some("postgres") => hold::<sqlx::Postgres>(&url).await,
+        Some("mysql") => hold::<sqlx::MySql>(&url).await,
+        _ => hold::<sqlx::Sqlite>(&url).await,
+    }
+}

@@ -1,0 +1,50 @@
+//! Transactions that are retried, on every database.
+
+#[macro_use]
+mod every;
+#[macro_use]
+mod servers;
+mod mariadb;
+mod postgres;
+mod sqlite;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+
+const HOUR: Duration = Duration::from_hours(1);
+/// How long a test waits for an event that must happen, also on a slow machine.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+/// The errors of a transaction. Errors of sqlx are transparent, as in many programs.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Guard(#[from] Error),
+    #[error(transparent)]
+    Sql(#[from] sqlx::Error),
+    #[error("declined")]
+    Declined,
+}
+
+/// A call that pays an order.
+fn paying(order: u32) -> GuardedCall {
+    let handle = Idempotency::new(MemoryStore::new());
+    handle.call("orders.pay").key(&order).ttl(HOUR)
+}
+
+/// How often a body has run.
+#[derive(Default)]
+struct Runs(AtomicU32);
+
+impl Runs {
+    /// Counts a run. Returns its number.
+    fn one(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn count(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,51 @@
+//! The stores in databases, on private servers and in temporary files.
+
+mod batches;
+mod batches_cut;
+mod calls;
+mod databases;
+mod doctor;
+mod dropped;
+mod encryption;
+mod outage;
+mod oversize;
+mod pooler;
+mod processes;
+mod purge;
+mod races;
+mod refusals;
+mod schema;
+mod sessions;
+mod statements;
+mod storms;
+mod texts;
+
+mod postgres_suite {
+    idempotent_runtime::testkit::conformance!(crate::store::databases::postgres());
+}
+
+mod mysql_suite {
+    idempotent_runtime::testkit::conformance!(crate::store::databases::mysql());
+}
+
+mod sqlite_suite {
+    idempotent_runtime::testkit::conformance!(crate::store::databases::sqlite());
+}
+
+mod postgres_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::Postgres;
+
+    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<Postgres>());
+}
+
+mod mysql_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::MySql;
+
+    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<MySql>());
+}
+
+mod sqlite_suite_in_batches {
+    use idempotent_runtime::sql::sqlx::Sqlite;
+
+    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<Sqlite>());
+}

@@ -1,0 +1,180 @@
+//! A connection that is cut, or a server that is killed, at each message of a batch, one after the other.
+
+use std::time::Duration;
+
+use futures_util::future::{join, join_all};
+use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotent_runtime::sql::sqlx::pool::PoolOptions;
+use idempotent_runtime::sql::sqlx::{Connection, MySql, Postgres};
+use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::{PostgresStore, SqlStore, Store, StoreErrorKind};
+use tokio::task::spawn_blocking;
+
+use crate::store::databases::{Fresh, TTL};
+use support::wire::{Point, Wire};
+
+static VALUE: bytes::Bytes = crate::store::databases::VALUE;
+
+/// A store with one connection, which goes through this wire. `None`: the connection failed before it was usable. `wait`: how
+/// long a change waits for a connection.
+async fn through<DB: Fresh>(wire: &Wire, url: &str, wait: Duration) -> Option<SqlStore<DB>> {
+    let options = wire.url(url).parse();
+    let options: <DB::Connection as Connection>::Options = options.unwrap();
+    let pool = PoolOptions::<DB>::new().max_connections(1);
+    let pool = pool.acquire_timeout(wait);
+    let pool = pool.test_before_acquire(false).connect_lazy_with(options);
+    pool.acquire().await.ok()?;
+    Some(SqlStore::new(pool))
+}
+
+/// Cuts the connection of a store at each message in turn, while `test` uses the store. Its other arguments are a store that is
+/// not cut, and a text that differs each time.
+async fn cut_at_each_message<DB: Fresh>(
+    port: u16,
+    test: impl AsyncFn(&SqlStore<DB>, &SqlStore<DB>, String),
+) {
+    let url = DB::url();
+    let direct = SqlStore::<DB>::connect(&url).await.unwrap();
+    let mut cuts = 0;
+    for point in Point::all() {
+        let wire = Wire::cut(port, point);
+        let Some(store) = through::<DB>(&wire, &url, Duration::from_secs(20)).await else {
+            continue;
+        };
+        test(&store, &direct, format!("{point:?}")).await;
+        store.pool().close().await;
+        drop(store);
+        if !wire.reached() {
+            break;
+        }
+        cuts += 1;
+    }
+    // Three points at each message of the single statements and of the batches.
+    assert!(cuts > 15, "{cuts}");
+}
+
+/// The changes are sent again on other connections. A change whose answer was lost may find its own work.
+async fn a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly<DB: Fresh>(
+    port: u16,
+) {
+    cut_at_each_message::<DB>(port, async |store, direct, point| {
+        let keys: Vec<_> = (0..20).map(|key| format!("{point} {key}")).collect();
+        let claims = join_all(keys.iter().map(|key| store.claim(key, &VALUE, TTL)));
+        for claim in claims.await {
+            assert_eq!(claim.unwrap(), Claim::Claimed, "{point}");
+        }
+        for key in &keys {
+            let stored = direct.get(key).await.unwrap();
+            assert_eq!(stored.unwrap().value, VALUE, "{point}");
+        }
+        let renewals = keys
+            .iter()
+            .map(|key| store.replace(key, &VALUE, &VALUE, TTL));
+        for renewal in join_all(renewals).await {
+            assert_eq!(renewal.unwrap(), Swap::Done, "{point}");
+        }
+        let removals = join_all(keys.iter().map(|key| store.remove(key, &VALUE)));
+        for removal in removals.await {
+            let removal = removal.unwrap();
+            assert!([Swap::Done, Swap::Absent].contains(&removal), "{point}");
+        }
+        for key in &keys {
+            let stored = direct.get(key).await.unwrap();
+            assert!(stored.is_none(), "{point}");
+        }
+    })
+    .await;
+}
+
+/// The counts are sent again, although the first time may be committed, while another process counts under the same keys.
+async fn a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once<DB: Fresh>(
+    port: u16,
+) {
+    cut_at_each_message::<DB>(port, async |store, direct, point| {
+        let counts = |store: &SqlStore<DB>, first: u128| {
+            let (store, point) = (store.clone(), point.clone());
+            let counts = (0..20).map(move |at| {
+                let (store, key) = (store.clone(), format!("{point} {}", at % 2));
+                async move {
+                    let count = store.count(&key, first + at, TTL).await.unwrap();
+                    (at % 2, count.attempt)
+                }
+            });
+            join_all(counts)
+        };
+        let both = join(counts(store, 0x1000), counts(direct, 0x2000));
+        let (mut numbers, others) = both.await;
+        numbers.extend(others);
+        numbers.sort_unstable();
+        let expected = (0..2).flat_map(|key| (1..=20).map(move |number| (key, number)));
+        assert!(numbers.into_iter().eq(expected), "{point}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly_on_postgres() {
+    let port = PostgresServer::shared().unwrap().port();
+    a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly::<Postgres>(port).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly_on_mysql() {
+    let port = MariaDbServer::shared().unwrap().port();
+    a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly::<MySql>(port).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once_on_postgres() {
+    let port = PostgresServer::shared().unwrap().port();
+    a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once::<Postgres>(port).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once_on_mysql() {
+    let port = MariaDbServer::shared().unwrap().port();
+    a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once::<MySql>(port).await;
+}
+
+/// An acknowledged claim is stored, and a claim that is reported as not applied is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_at_any_message_of_a_batch_keeps_what_it_acknowledged() {
+    let server = PostgresServer::start().unwrap();
+    let url = server.database().unwrap();
+    PostgresStore::connect(&url).await.unwrap();
+    let (mut kills, mut unknown) = (0, 0);
+    for point in Point::all().filter(|point| !matches!(point, Point::Lost(_))) {
+        let wire = Wire::to(server.port(), point);
+        let Some(store) = through::<Postgres>(&wire, &url, Duration::from_millis(300)).await else {
+            continue;
+        };
+        let keys: Vec<_> = (0..20).map(|key| format!("{point:?} {key}")).collect();
+        let mut claiming = tokio::spawn({
+            let keys = keys.clone();
+            async move { join_all(keys.iter().map(|key| store.claim(key, &VALUE, TTL))).await }
+        });
+        tokio::select! {
+            reached = spawn_blocking(move || wire.reached()) => assert!(reached.unwrap()),
+            claims = &mut claiming => {
+                assert!(claims.unwrap().iter().all(Result::is_ok));
+                break;
+            }
+        }
+        server.kill().unwrap();
+        let claims = claiming.await.unwrap();
+        server.restart().unwrap();
+        let direct = PostgresStore::connect(&url).await.unwrap();
+        for (key, claim) in keys.iter().zip(claims) {
+            let is_stored = direct.get(key).await.unwrap().is_some();
+            match claim {
+                Ok(claim) => assert!(claim == Claim::Claimed && is_stored, "{key}"),
+                Err(error) if error.kind() == StoreErrorKind::NotApplied => {
+                    assert!(!is_stored, "{key}");
+                }
+                Err(_) => unknown += 1,
+            }
+        }
+        kills += 1;
+    }
+    assert!(kills > 5 && unknown > 0, "{kills} {unknown}");
+}

@@ -1,0 +1,89 @@
+//! Operations that were cancelled.
+
+use std::time::{Duration, Instant};
+
+use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_runtime::store::Claim;
+use idempotent_runtime::{SqliteStore, Store};
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use crate::store::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
+use support::databases::Kind;
+
+/// Another session has locked the row of an expired record. A claim of this record is cancelled, and the next operation needs
+/// the only connection of the pool.
+async fn a_cancelled_claim_blocks_no_later_claim<DB: Fresh>() {
+    let url = DB::url();
+    let store = narrow::<DB>(&url).await;
+    leave_expired(&store, "locked").await;
+    let other = narrow::<DB>(&url).await;
+    let mut locking = other.pool().begin().await.unwrap();
+    DB::lock(&mut locking).await;
+    for _ in 0..3 {
+        let value = VALUE;
+        let claim = store.claim("locked", &value, TTL);
+        let given_up = timeout(Duration::from_millis(200), claim).await;
+        given_up.unwrap_err();
+        let begun = Instant::now();
+        store.claim("free", &VALUE, TTL).await.unwrap();
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    locking.rollback().await.unwrap();
+    // Now the cancelled claims may have been applied.
+    let claim = store.claim("locked", &VALUE, TTL).await.unwrap();
+    assert_eq!(claim, Claim::Claimed);
+}
+
+#[tokio::test]
+async fn a_cancelled_claim_blocks_no_later_claim_on_postgres() {
+    a_cancelled_claim_blocks_no_later_claim::<Postgres>().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_claim_blocks_no_later_claim_on_mysql() {
+    a_cancelled_claim_blocks_no_later_claim::<MySql>().await;
+}
+
+/// The cancelled claim waits for the file, but only for the `busy_timeout`.
+#[tokio::test]
+async fn a_cancelled_claim_does_not_delay_a_read_of_a_file_for_long() {
+    let url = Sqlite::url();
+    let store = SqliteStore::connect(&url).await.unwrap();
+    store.claim("held", &VALUE, TTL).await.unwrap();
+    let other = narrow::<Sqlite>(&url).await;
+    let locking = other.pool().begin_with("BEGIN IMMEDIATE").await.unwrap();
+    for _ in 0..3 {
+        let value = VALUE;
+        let claim = store.claim("key", &value, TTL);
+        let given_up = timeout(Duration::from_millis(20), claim).await;
+        given_up.unwrap_err();
+        let begun = Instant::now();
+        assert!(store.get("held").await.unwrap().is_some());
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(5), "{took:?}");
+    }
+    locking.rollback().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_in_memory_outlives_cancelled_claims() {
+    let store = SqliteStore::connect("sqlite::memory:").await.unwrap();
+    store.claim("held", &VALUE, TTL).await.unwrap();
+    for looks in 0..50 {
+        let (key, value) = (looks.to_string(), VALUE);
+        let given_up = async {
+            for _ in 0..looks {
+                yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = store.claim(&key, &value, TTL) => {}
+            () = given_up => {}
+        }
+    }
+    let entry = store.get("held").await.unwrap();
+    assert_eq!(entry.unwrap().value, VALUE);
+}

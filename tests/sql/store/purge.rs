@@ -1,0 +1,139 @@
+//! A purge removes expired records and nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use idempotent_runtime::store::Swap;
+use idempotent_runtime::{SqlStore, Store};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::store::databases::{
+    Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, on_every_database, store,
+};
+use crate::store::races::claimed;
+
+on_every_database! {
+    expired_records_are_purged_in_batches
+    a_record_that_is_claimed_again_is_not_purged
+    a_record_with_an_open_claim_is_not_purged
+    a_purge_task_runs_until_it_is_dropped
+}
+
+const RECORDS: &str = "SELECT count(*) FROM idempotence";
+
+async fn expired_records_are_purged_in_batches<DB: Fresh>() {
+    let store = store::<DB>().await;
+    assert_eq!(store.purge_expired().await.unwrap(), 0);
+    let filled = (0..2500).map(|key| format!("('{key}', 'value', {PAST})"));
+    let filled = filled.collect::<Vec<_>>().join(", ");
+    let fill = format!("INSERT INTO idempotence VALUES {filled}");
+    let past = DB::PAST;
+    DB::run(store.pool(), &fill.replace(PAST, past))
+        .await
+        .unwrap();
+    store.claim("living", &VALUE, TTL).await.unwrap();
+    leave_expired(&store, "expired").await;
+    assert_eq!(store.purge_expired().await.unwrap(), 2501);
+    assert_eq!(store.purge_expired().await.unwrap(), 0);
+    assert_eq!(DB::number(store.pool(), RECORDS).await, 1);
+    assert!(store.get("living").await.unwrap().is_some());
+}
+
+const PAST: &str = "<past>";
+
+async fn a_record_that_is_claimed_again_is_not_purged<DB: Fresh>() {
+    let store = store::<DB>().await;
+    let ended = Arc::new(AtomicBool::new(false));
+    let purging = {
+        let (store, ended) = (store.clone(), Arc::clone(&ended));
+        tokio::spawn(async move {
+            let mut removed = 0;
+            while !ended.load(Ordering::SeqCst) {
+                removed += store.purge_expired().await.unwrap();
+            }
+            removed
+        })
+    };
+    let mut claiming = JoinSet::new();
+    for task in 0..8 {
+        let store = store.clone();
+        claiming.spawn(async move { claim_anew(&store, &format!("key {task}")).await });
+    }
+    claiming.join_all().await;
+    ended.store(true, Ordering::SeqCst);
+    assert!(purging.await.unwrap() > 0, "the purge must remove a record");
+}
+
+/// The purge finds the record while the claim is not committed.
+async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh>() {
+    let url = DB::url();
+    let store = SqlStore::<DB>::connect(&url).await.unwrap();
+    leave_expired(&store, "locked").await;
+    let other = narrow::<DB>(&url).await;
+    let mut claiming = other.pool().begin().await.unwrap();
+    DB::lock(&mut claiming).await;
+    let purging = {
+        let store = store.clone();
+        tokio::spawn(async move { store.purge_expired().await })
+    };
+    // The purge skips the record, or waits for it.
+    sleep(Duration::from_millis(100)).await;
+    claiming.commit().await.unwrap();
+    assert_eq!(purging.await.unwrap().unwrap(), 0);
+    let entry = store.get("locked").await.unwrap();
+    assert_eq!(entry.expect("the record must be stored").value, "held");
+}
+
+/// Lets a record expire, claims it and reads it, several times.
+async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
+    for round in 0..30 {
+        leave_expired(store, key).await;
+        let value = Bytes::from(format!("claim {round}"));
+        assert!(claimed(store, key, &value, TTL).await);
+        let entry = store.get(key).await.unwrap();
+        assert_eq!(entry.expect("the claimed record is stored").value, value);
+        let done = store.replace(key, &value, &VALUE, SHORT).await.unwrap();
+        assert_eq!(done, Swap::Done);
+        let deadline = Instant::now() + MAX_WAIT;
+        while store.get(key).await.unwrap().is_some() {
+            assert!(Instant::now() < deadline);
+        }
+    }
+}
+
+async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
+    let store = store::<DB>().await;
+    let purge = store.purge_every(Duration::from_millis(10));
+    leave_expired(&store, "first").await;
+    is_purged(&store).await;
+    // The task continues after a failure.
+    let hidden = "ALTER TABLE idempotence RENAME TO hidden";
+    let back = "ALTER TABLE hidden RENAME TO idempotence";
+    DB::run(store.pool(), hidden).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    DB::run(store.pool(), back).await.unwrap();
+    leave_expired(&store, "second").await;
+    is_purged(&store).await;
+    drop(purge);
+    // A statement of the purge may still run. It has ended when all connections are free.
+    let options = store.pool().options();
+    let mut connections = Vec::new();
+    for _ in 0..options.get_max_connections() {
+        connections.push(store.pool().acquire().await.unwrap());
+    }
+    drop(connections);
+    leave_expired(&store, "third").await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(DB::number(store.pool(), RECORDS).await, 1);
+}
+
+async fn is_purged<DB: Fresh>(store: &SqlStore<DB>) {
+    let deadline = Instant::now() + MAX_WAIT;
+    while DB::number(store.pool(), RECORDS).await > 0 {
+        assert!(Instant::now() < deadline);
+        sleep(Duration::from_millis(5)).await;
+    }
+}
