@@ -222,7 +222,7 @@ struct Process {
 impl Process {
     fn start(role: &str, server: &RedisServer) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "another_process", "--nocapture"])
+            .args(["--exact", "processes::another_process", "--nocapture"])
             .env(ROLE, role)
             .env(URL, server.url())
             .stdin(Stdio::piped())

@@ -89,7 +89,7 @@ const MARK: &str = "answer: ";
 impl Client {
     fn start(url: &str, skew: i64) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "another_process", "--nocapture"])
+            .args(["--exact", "clock::another_process", "--nocapture"])
             .env("LD_PRELOAD", library())
             .env(URL, url)
             .env(SKEW, skew.to_string())

@@ -291,7 +291,7 @@ fn after_attributes(mut tokens: &[TokenTree]) -> &[TokenTree] {
     tokens
 }
 
-/// Whether an attribute is `cfg(test)` or `cfg(all(test, …))`.
+/// Whether an attribute is a `cfg` that only tests fulfil.
 fn is_test(attribute: &Group) -> bool {
     let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match tokens.as_slice() {
@@ -307,12 +307,26 @@ fn is_export(attribute: &Group) -> bool {
 
 fn requires_test(conditions: &Group) -> bool {
     let tokens: Vec<TokenTree> = conditions.stream().into_iter().collect();
-    match tokens.as_slice() {
+    conditions_in(&tokens).any(is_only_in_tests)
+}
+
+/// Whether code with this condition is compiled for tests only. The feature `shuttle` exists in a package of tests.
+fn is_only_in_tests(condition: &[TokenTree]) -> bool {
+    match condition {
+        [TokenTree::Ident(test)] => test == "test",
+        [TokenTree::Ident(_), _, TokenTree::Literal(name)] => name.to_string() == "\"shuttle\"",
         [TokenTree::Ident(all), TokenTree::Group(of)] if all == "all" => requires_test(of),
-        tokens => tokens
-            .split(|token| is_punct(Some(token), ','))
-            .any(|condition| matches!(condition, [TokenTree::Ident(test)] if test == "test")),
+        [TokenTree::Ident(any), TokenTree::Group(of)] if any == "any" => {
+            let tokens: Vec<TokenTree> = of.stream().into_iter().collect();
+            conditions_in(&tokens).all(is_only_in_tests)
+        }
+        _ => false,
     }
+}
+
+fn conditions_in(tokens: &[TokenTree]) -> impl Iterator<Item = &[TokenTree]> {
+    let conditions = tokens.split(|token| is_punct(Some(token), ','));
+    conditions.filter(|condition| !condition.is_empty())
 }
 
 /// The tokens after the item, statement, field or arm at the start of `tokens`.

@@ -1,5 +1,4 @@
-//! A million members, measured: `cargo test -p idempotent-runtime --features redis,testkit --release --test bloom --
-//! --ignored --nocapture million`
+//! A million members, measured: `cargo test -p idempotence-tests --release --test mechanisms -- --ignored --nocapture million`
 
 use std::fmt::Write as _;
 use std::future::Future;

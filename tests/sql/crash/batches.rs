@@ -139,8 +139,11 @@ fn at_every_message(server: &impl Server, victim: Victim, answers: Answers) -> V
         let wire = Wire::to(server.port(), point);
         let name = format!("{answers:?} {point:?} {victim:?}");
         let call = format!("{answers:?} {name}");
-        let mut process =
-            Process::spawn("batches::a_process_with_many_calls", &call, &wire.url(&url));
+        let mut process = Process::spawn(
+            "crash::batches::a_process_with_many_calls",
+            &call,
+            &wire.url(&url),
+        );
         process.go_on();
         if !wire.reached() {
             // The number of messages differs from process to process. Some of them were batches.

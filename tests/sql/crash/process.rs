@@ -26,7 +26,7 @@ impl Process {
     /// Starts a process that waits for permission before each [`step`].
     pub(crate) fn start_in_steps(flow: Flow, url: &str, order: &Order) -> Self {
         let call = format!("{flow:?} {} {}", order.number, order.by);
-        Self::spawn("process::another_process", &call, url)
+        Self::spawn("crash::process::another_process", &call, url)
     }
 
     /// Starts a process that runs a test of this program, with this call in its environment.

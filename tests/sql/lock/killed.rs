@@ -17,7 +17,11 @@ async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subjec
     fresh: Fresh<DB>,
 ) {
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "killed::holds_until_it_is_killed", "--nocapture"])
+        .args([
+            "--exact",
+            "lock::killed::holds_until_it_is_killed",
+            "--nocapture",
+        ])
         .env(URL, &fresh.url)
         .stdout(Stdio::piped())
         .spawn()

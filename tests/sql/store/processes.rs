@@ -25,7 +25,7 @@ async fn processes_that_share_a_file_share_its_records() {
         let process = Command::new(env::current_exe().unwrap())
             .args([
                 "--exact",
-                "processes::one_of_several_processes",
+                "store::processes::one_of_several_processes",
                 "--nocapture",
             ])
             .env(URL, &url)

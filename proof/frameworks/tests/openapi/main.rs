@@ -1,6 +1,6 @@
 //! A document of OpenAPI says what the layer does.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test --test openapi` writes the snapshots again. Read the diff.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p idempotence-frameworks --test openapi` writes the snapshots again. Read the diff.
 #![allow(clippy::unwrap_used, missing_docs)]
 #![expect(dead_code, reason = "only the macro reads the functions")]
 

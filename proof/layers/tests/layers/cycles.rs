@@ -175,6 +175,7 @@ mod tests {
     fn test()
     {
 
+
     }
 }
 ";
