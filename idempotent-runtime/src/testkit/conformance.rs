@@ -21,6 +21,7 @@ mod expiry;
 mod fences;
 mod filters;
 mod hints;
+mod lifetime;
 mod local;
 mod races;
 mod sets;

@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use super::lifetime::{expires_in_time, until_measured};
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 10;
 
 const SHORT: Duration = Duration::from_millis(300);
-/// The clock of a store may run slightly faster than the clock of the test.
-const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in whole seconds, and the machine may be busy.
-const TOO_LATE: Duration = Duration::from_secs(5);
 
 pub(super) async fn attempts_are_numbered_in_order(subject: Subject) -> Verdict {
     let key = subject.key("key");
@@ -94,49 +91,41 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
         expect_ttl(count.remaining, LONG)?;
     }
 
-    let key = subject.key("short");
-    let begun = Instant::now();
-    subject.count(&key, 0, SHORT).await?;
-    let mut attempt = 1;
     // With so many attempts the window would never end if each attempt moved the end only a little.
-    while subject.count(&key, attempt, SHORT).await?.attempt > 1 {
-        if begun.elapsed() > SHORT + TOO_LATE {
-            return Err(format!(
-                "a window of {SHORT:?} has not ended after {:?} and {attempt} attempts",
-                begun.elapsed()
-            ));
-        }
-        attempt += 1;
-    }
-    not_too_early(begun)
+    let lives = async |window: Duration| {
+        let (key, sent) = (subject.key(window.as_millis()), Instant::now());
+        subject.count(&key, 0, window).await?;
+        let has_ended = async |attempt: u32| {
+            let count = subject.count(&key, attempt.into(), window).await?;
+            Ok(count.attempt == 1)
+        };
+        expires_in_time("a window", sent, window, has_ended).await
+    };
+    until_measured(SHORT, lives).await
 }
 
 pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
     subject: Subject,
 ) -> Verdict {
-    let key = subject.key("key");
-    let begun = Instant::now();
-    subject.count(&key, 0, SHORT).await?;
-    subject.count(&key, 1, SHORT).await?;
-    loop {
-        sleep(Duration::from_millis(20)).await;
+    let lives = async |window: Duration| {
+        let (key, sent) = (subject.key(window.as_millis()), Instant::now());
+        subject.count(&key, 0, window).await?;
+        subject.count(&key, 1, window).await?;
         // The number is 1 once the window with this attempt has ended.
-        let count = subject.count(&key, 1, LONG).await?;
-        if count.attempt == 1 {
-            expect_ttl(count.remaining, LONG)?;
-            break;
-        }
-        if begun.elapsed() > SHORT + TOO_LATE {
-            return Err(format!(
-                "a window of {SHORT:?} has not ended after {:?}",
-                begun.elapsed()
-            ));
-        }
-    }
-    not_too_early(begun)?;
-    let count = subject.count(&key, 2, SHORT).await?;
-    expect_answer("`count` (the number of the attempt)", &count.attempt, &2)?;
-    expect_ttl(count.remaining, LONG)
+        let has_ended = async |_| {
+            let count = subject.count(&key, 1, LONG).await?;
+            if count.attempt == 1 {
+                expect_ttl(count.remaining, LONG)?;
+            }
+            Ok(count.attempt == 1)
+        };
+        let is_measured = expires_in_time("a window", sent, window, has_ended).await?;
+        let count = subject.count(&key, 2, window).await?;
+        expect_answer("`count` (the number of the attempt)", &count.attempt, &2)?;
+        expect_ttl(count.remaining, LONG)?;
+        Ok(is_measured)
+    };
+    until_measured(SHORT, lives).await
 }
 
 pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {
@@ -198,16 +187,6 @@ pub(super) async fn an_attempt_that_races_itself_is_counted_once(subject: Subjec
             &numbers,
             &each_twice.collect(),
         )?;
-    }
-    Ok(())
-}
-
-fn not_too_early(begun: Instant) -> Verdict {
-    let lasted = begun.elapsed();
-    if lasted + TOO_EARLY < SHORT {
-        return Err(format!(
-            "the window ended after {lasted:?}, but must last {SHORT:?}"
-        ));
     }
     Ok(())
 }

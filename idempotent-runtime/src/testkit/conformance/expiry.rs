@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::lifetime::{POLL, TOO_EARLY, TOO_LATE, expires_in_time, until_measured};
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
 use crate::store::{Claim, Swap};
 
@@ -12,43 +13,15 @@ const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
 
 pub(super) const SHORT: Duration = Duration::from_millis(300);
-/// The clock of a store may run slightly faster than the clock of the test.
-pub(super) const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in whole seconds, and the machine may be busy.
-const TOO_LATE: Duration = Duration::from_secs(5);
 
 pub(super) async fn a_record_lives_as_long_as_its_ttl(subject: Subject) -> Verdict {
-    // On a busy machine a long time may pass between the last `get` that finds the record and the first that does not. Then the
-    // time of the expiry is unknown, so the case tries again with a longer time to live.
-    for (number, ttl) in [SHORT, SHORT * 4, SHORT * 16, SHORT * 16]
-        .into_iter()
-        .enumerate()
-    {
-        let key = subject.key(number);
-        let sent = Instant::now();
-        let mut found = sent;
+    let lives = async |ttl: Duration| {
+        let (key, sent) = (subject.key(ttl.as_millis()), Instant::now());
         subject.put(&key, &FIRST, ttl).await?;
-        let deadline = Instant::now() + ttl + TOO_LATE;
-        let absent = loop {
-            let asked = Instant::now();
-            if subject.get(&key).await?.is_none() {
-                break Instant::now();
-            }
-            found = asked;
-            check_not_late(deadline, ttl)?;
-            sleep(POLL).await;
-        };
-        let lived = absent - sent;
-        if lived + TOO_EARLY < ttl {
-            return Err(format!(
-                "the record expired after {lived:?}, but must live for {ttl:?}"
-            ));
-        }
-        if absent - found <= ttl / 8 {
-            return Ok(());
-        }
-    }
-    Err("one operation took too long; run the suite on a faster machine".to_owned())
+        let is_gone = async |_| Ok(subject.get(&key).await?.is_none());
+        expires_in_time("a record", sent, ttl, is_gone).await
+    };
+    until_measured(SHORT, lives).await
 }
 
 pub(super) async fn an_expired_record_is_absent(subject: Subject) -> Verdict {
@@ -194,8 +167,6 @@ pub(super) async fn a_ttl_may_be_a_century(subject: Subject) -> Verdict {
         &Swap::Done,
     )
 }
-
-const POLL: Duration = Duration::from_millis(5);
 
 /// Waits until nothing is stored under `key`. Returns the time when that was observed.
 pub(super) async fn wait_until_expired(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
+use super::lifetime::{expires_in_time, until_measured};
 use super::subject::{LONG, Subject, Verdict, expect_answer};
 use crate::store::{Claim, Swap};
 
@@ -108,12 +109,16 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -> Verdict {
-    // The members start at different times within the buckets of the store, and their lifetimes overlap.
-    let lifetime = |subject: Subject, racer: usize| async move {
-        sleep(STAGGER * u32::try_from(racer).unwrap_or_default()).await;
-        remembered(&subject, format!("member {racer}").as_bytes()).await
+    let lives = async |retention: Duration| {
+        // The members start at different times within the buckets of the store, and their lifetimes overlap.
+        let lifetime = move |subject: Subject, racer: usize| async move {
+            sleep(retention / 11 * u32::try_from(racer).unwrap_or_default()).await;
+            remembered(&subject, racer, retention).await
+        };
+        let measured = subject.race(RACERS, lifetime).await?;
+        Ok(measured.into_iter().all(|is_measured| is_measured))
     };
-    subject.race(RACERS, lifetime).await.map(drop)
+    until_measured(RETENTION, lives).await
 }
 
 pub(super) async fn one_of_many_inserts_wins(subject: Subject) -> Verdict {
@@ -144,33 +149,18 @@ pub(super) async fn one_of_many_inserts_wins(subject: Subject) -> Verdict {
 }
 
 const RETENTION: Duration = Duration::from_millis(400);
-const STAGGER: Duration = Duration::from_millis(37);
-/// The clock of a store may run slightly faster than the clock of the test.
-const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in whole seconds, and the machine may be busy.
-const TOO_LATE: Duration = Duration::from_secs(5);
 
-/// Checks when another owner can insert `member`: when the store has forgotten it.
-async fn remembered(subject: &Subject, member: &[u8]) -> Verdict {
-    let (set, begun) = (subject.key("{set}"), Instant::now());
-    let added = subject.set_insert(&set, member, &MINE, RETENTION).await?;
+/// Inserts a member, and waits until another owner can insert it: until the store has forgotten it.
+async fn remembered(subject: &Subject, racer: usize, retention: Duration) -> Result<bool, String> {
+    let member = format!("member {racer}").into_bytes();
+    let (set, sent) = (subject.key(retention.as_millis()), Instant::now());
+    let added = subject.set_insert(&set, &member, &MINE, retention).await?;
     expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
-    while subject.set_insert(&set, member, &YOURS, RETENTION).await? != Claim::Claimed {
-        if begun.elapsed() > 2 * RETENTION + TOO_LATE {
-            let late = begun.elapsed();
-            return Err(format!(
-                "a member with a retention of {RETENTION:?} is still stored after {late:?}"
-            ));
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-    let lived = begun.elapsed();
-    if lived + TOO_EARLY < RETENTION {
-        return Err(format!(
-            "the member expired after {lived:?}, but must be remembered for {RETENTION:?}"
-        ));
-    }
-    Ok(())
+    let is_gone = async |_| {
+        let again = subject.set_insert(&set, &member, &YOURS, retention).await?;
+        Ok(again == Claim::Claimed)
+    };
+    expires_in_time("a member", sent, retention, is_gone).await
 }
 
 fn owner_of(racer: usize) -> Bytes {

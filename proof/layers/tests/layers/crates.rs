@@ -284,11 +284,12 @@ const BATCH: [&str; 6] = [
 ];
 
 /// The files of the tools for tests from the bottom up: each uses only files before it.
-const TESTKIT: [&str; 19] = [
+const TESTKIT: [&str; 20] = [
     "testkit/op",
     "testkit/counting",
     "testkit/faulty",
     "testkit/conformance/subject",
+    "testkit/conformance/lifetime",
     "testkit/conformance/answers",
     "testkit/conformance/bytes",
     "testkit/conformance/counts",

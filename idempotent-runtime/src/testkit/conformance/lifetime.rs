@@ -1,0 +1,58 @@
+//! How long a record, a member or a window lives, as a test on a busy machine can tell.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::subject::Verdict;
+
+/// The clock of a store may run slightly faster than the clock of the test.
+pub(super) const TOO_EARLY: Duration = Duration::from_millis(50);
+/// A store may count in whole seconds, and the machine may be busy.
+pub(super) const TOO_LATE: Duration = Duration::from_secs(5);
+pub(super) const POLL: Duration = Duration::from_millis(5);
+
+/// Runs `lives` for `first`, and again for 4, 16 and 32 times as long, until the machine was quick enough to tell.
+pub(super) async fn until_measured<F: Future<Output = Result<bool, String>>>(
+    first: Duration,
+    mut lives: impl FnMut(Duration) -> F,
+) -> Verdict {
+    for ttl in [first, first * 4, first * 16, first * 32] {
+        if lives(ttl).await? {
+            return Ok(());
+        }
+    }
+    Err("operations took too long in four attempts; run the suite on a faster machine".to_owned())
+}
+
+/// Waits until `is_gone`, whose argument counts the questions from 1. What `what` names was put after `sent`, for `ttl`.
+/// Returns whether the machine was quick enough to tell that it did not expire too early.
+pub(super) async fn expires_in_time<F: Future<Output = Result<bool, String>>>(
+    what: &str,
+    sent: Instant,
+    ttl: Duration,
+    mut is_gone: impl FnMut(u32) -> F,
+) -> Result<bool, String> {
+    let stored = Instant::now();
+    let mut found = stored;
+    for question in 1.. {
+        let asked = Instant::now();
+        if is_gone(question).await? {
+            break;
+        }
+        found = asked;
+        if asked > stored + ttl + TOO_LATE {
+            return Err(format!(
+                "{what} for {ttl:?} is still there {TOO_LATE:?} after it should have expired"
+            ));
+        }
+        sleep(POLL).await;
+    }
+    let lived = sent.elapsed();
+    if lived + TOO_EARLY < ttl {
+        return Err(format!(
+            "{what} for {ttl:?} expired after {lived:?} already"
+        ));
+    }
+    Ok(stored - sent <= ttl / 8 && found.elapsed() <= ttl / 8)
+}
