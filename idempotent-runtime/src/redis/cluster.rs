@@ -67,12 +67,8 @@ impl Cluster {
     }
 
     pub(super) async fn connect(&self) -> RedisResult<ClusterConnection> {
-        // The client logs the answers of nodes, and a node that does not know `HELLO` repeats this command with the password.
-        // Other refusals of one node do not matter, because other nodes may accept the connection.
-        if self.uses_hello()
-            && let Some(error) = self.refusal(quotes_command).await
-        {
-            return Err(error);
+        if self.uses_hello() {
+            self.check_hello().await?;
         }
         let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
         match connecting.await {
@@ -95,6 +91,25 @@ impl Cluster {
             .iter()
             .map(|node| node.get_connection_info().redis_settings());
         logins.any(|login| login.protocol() == ProtocolVersion::RESP3)
+    }
+
+    /// Checks that a node accepts `HELLO`, and that no node repeats this command, which contains the password: the client logs
+    /// the answers of nodes. Nodes that are too slow to answer here could repeat the command to the client.
+    async fn check_hello(&self) -> RedisResult<()> {
+        let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
+        let mut checked = Err(unavailable("has no known node"));
+        while let Some(connected) = nodes.next().await {
+            match connected {
+                Ok(_) => checked = Ok(()),
+                Err(error) if quotes_command(&error) => return Err(error),
+                // A refusal says more than a lost connection.
+                Err(error) if checked.as_ref().is_err_and(RedisError::is_io_error) => {
+                    checked = Err(error);
+                }
+                Err(_) => {}
+            }
+        }
+        checked
     }
 
     /// The first error of a node for which `matches` is true.
