@@ -83,7 +83,7 @@ async fn the_type_around_a_function_is_part_of_its_endpoint_and_type_arguments_a
             generic("a").await.unwrap();
             let equal = generic("a".to_owned()).await.unwrap_err();
             assert!(equal.is_duplicate());
-            assert_eq!(equal.endpoint(), "arguments.generic");
+            assert_eq!(equal.endpoint(), "attribute.arguments.generic");
         })
         .await;
     let _ = Repo(1).0;

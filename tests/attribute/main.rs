@@ -12,7 +12,6 @@ mod panics;
 mod replay;
 mod run_in;
 mod shapes;
-mod shared_names;
 mod token;
 mod tx;
 mod when;

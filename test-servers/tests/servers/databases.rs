@@ -134,7 +134,7 @@ macro_rules! tests {
 
             fn another_process() -> Command {
                 let mut command = Command::new(env::current_exe().unwrap());
-                let name = concat!(stringify!($database), "::in_another_process");
+                let name = concat!("databases::", stringify!($database), "::in_another_process");
                 command.args(["--exact", name, "--nocapture"]);
                 command.env(ROLE, "server").stdout(Stdio::null());
                 command

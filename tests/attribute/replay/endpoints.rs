@@ -117,7 +117,7 @@ async fn a_function_with_the_option_using_is_listed_for_that_handle() {
 
 #[tokio::test]
 async fn functions_without_a_name_are_listed_after_their_first_call_on_the_handle() {
-    let name = "replay.endpoints.unnamed";
+    let name = "attribute.replay.endpoints.unnamed";
     let handle = Idempotency::new(MemoryStore::new());
     assert!(listed(&handle, name).is_none());
     handle.scope(unnamed(1)).await.unwrap();

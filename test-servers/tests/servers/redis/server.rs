@@ -83,7 +83,7 @@ fn in_another_process() {
 
 fn another_process() -> Command {
     let mut command = Command::new(env::current_exe().unwrap());
-    let name = "server::in_another_process";
+    let name = "redis::server::in_another_process";
     command.args(["--exact", name, "--nocapture"]);
     command.env(ROLE, "server").stdout(Stdio::null());
     command

@@ -1,4 +1,10 @@
 //! Functions with the same literal `name` share their records: the log and the doctor report them.
+//!
+//! A program of its own, because it installs a handle and lists all functions of the program.
+
+#![deny(warnings, clippy::pedantic)]
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)]
 
 use idempotence::store::Level;
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
