@@ -10,7 +10,7 @@ fn read(path: &str) -> String {
 }
 
 /// The features of a package, without `default`.
-fn features(manifest: &str) -> BTreeSet<String> {
+pub(crate) fn features(manifest: &str) -> BTreeSet<String> {
     let manifest = read(manifest);
     let (_, section) = manifest.split_once("[features]\n").expect("features");
     let lines = section.lines().take_while(|line| !line.starts_with('['));

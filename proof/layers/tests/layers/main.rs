@@ -3,4 +3,5 @@
 mod crates;
 mod cycles;
 mod features;
+mod lock;
 mod phrases;
