@@ -35,7 +35,7 @@ impl Program {
         let lock = self.0.join("Cargo.lock");
         fs::copy(root.join("Cargo.lock"), &lock).expect("a lock file");
         let output = Command::new(env!("CARGO"))
-            .args(["metadata", "--offline", "--format-version", "1"])
+            .args(["update", "--workspace", "--offline"])
             .current_dir(&self.0)
             .output()
             .expect("Cargo");
