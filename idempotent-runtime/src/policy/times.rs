@@ -119,6 +119,19 @@ impl Times {
     pub(crate) fn renewal(&self) -> Duration {
         self.lease_time / 3
     }
+
+    /// How long ago the last renewal of a call was due that has run for `age`; the `age` before its first renewal.
+    pub(crate) fn since_renewal(&self, age: Duration) -> Duration {
+        let (renewed, between) = (age.min(self.renew_for), self.renewal());
+        if renewed < between {
+            return age;
+        }
+        // The longest lease has fewer nanoseconds than `u64::MAX`, and these divide faster than a `u128`.
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let after_last = nanos(renewed).checked_rem(nanos(between));
+        let after_last = Duration::from_nanos(after_last.unwrap_or_default());
+        age.saturating_sub(renewed.saturating_sub(after_last))
+    }
 }
 
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
@@ -183,6 +196,17 @@ mod tests {
             renewed(Policy::new(secs(10)).renew(Renew::Cap(secs(60)))),
             secs(60)
         );
+    }
+
+    #[test]
+    fn a_renewal_is_due_after_each_third_of_the_lease_until_the_cap() {
+        let since = |policy: Policy, age| policy.times().unwrap().since_renewal(secs(age));
+        let policy = Policy::new(secs(60));
+        for (age, since_renewal) in [(0, 0), (9, 9), (10, 0), (29, 9), (3600, 0), (3605, 5)] {
+            assert_eq!(since(policy, age), secs(since_renewal), "{age}");
+        }
+        assert_eq!(since(policy.renew(Renew::No), 25), secs(25));
+        assert_eq!(since(policy.renew(Renew::Cap(secs(35))), 60), secs(30));
     }
 
     #[test]

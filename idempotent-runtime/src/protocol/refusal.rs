@@ -177,7 +177,12 @@ fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Dupli
     };
     let now = world::time_of_day();
     let age = record.age(now);
-    let left = record.remaining_at(age);
+    let left = record.remaining_at(match state {
+        DuplicateState::Running if call.policy.release != Release::Never => {
+            call.times.since_renewal(age)
+        }
+        _ => age,
+    });
     Duplicate::new(Known {
         site: call.site.clone(),
         state,

@@ -269,8 +269,8 @@ impl<'a> Record<'a> {
         now.duration_since(self.since).unwrap_or_default()
     }
 
-    /// The time until the record expires without a renewal, if it is this old. A record older than its time to live has been
-    /// renewed: the whole time to live is returned.
+    /// The time until the record expires without another renewal, if it was last written or renewed this long ago. If that is longer
+    /// than its time to live, it has been renewed in the meantime: the whole time to live is returned.
     pub(crate) fn remaining_at(&self, age: Duration) -> Duration {
         self.lasts
             .checked_sub(age)

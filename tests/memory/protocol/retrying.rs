@@ -85,6 +85,17 @@ async fn retry_after_is_not_longer_than_the_key_stays_taken() {
     }
 }
 
+/// The lease of 30 s is renewed every 10 s, and the store keeps the record for 33 s after each renewal.
+#[tokio::test(start_paused = true)]
+async fn free_in_counts_from_the_last_renewal_that_was_due() {
+    for (age, free_in) in [(5, 28), (15, 28), (29, 24), (48, 25)] {
+        let duplicate = duplicate_of(None, secs(age), secs(33)).await;
+        let difference = duplicate.free_in().unwrap().abs_diff(secs(free_in));
+        assert!(difference < secs(1), "{age}: {duplicate}");
+        assert_eq!(duplicate.retry_after(), duplicate.age().min(secs(10)));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn retry_after_of_a_done_call_is_when_the_key_is_free() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)));
