@@ -17,7 +17,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use super::failure::is_forbidden;
 use super::link::in_time;
+use super::reason::reason_for;
 use super::topology::Topology;
 
 /// The subscriptions of all clones of a store, on one separate connection.
@@ -27,6 +29,9 @@ use super::topology::Topology;
 pub(super) struct Listener {
     topology: Arc<Topology>,
     task: Mutex<Option<Requests>>,
+    /// A missing permission has been logged as a warning.
+    has_warned_of_permission: AtomicBool,
+    /// Another failure has been logged as a warning.
     has_warned: AtomicBool,
 }
 
@@ -46,6 +51,7 @@ impl Listener {
         Self {
             topology,
             task: Mutex::default(),
+            has_warned_of_permission: AtomicBool::new(false),
             has_warned: AtomicBool::new(false),
         }
     }
@@ -88,15 +94,34 @@ impl Listener {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs a warning only for the first failure, because a missing permission fails with every call.
+    /// Logs a warning only for the first failure of each cause, because a missing permission fails with every call, and an outage
+    /// with each of many calls.
     fn report(&self, error: &RedisError) {
-        if self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%error, "cannot subscribe to changes of a key");
+        let is_forbidden = is_forbidden(error);
+        let has_warned = if is_forbidden {
+            &self.has_warned_of_permission
+        } else {
+            &self.has_warned
+        };
+        let why = match reason_for(error) {
+            Some(reason) => format!("the server {reason}"),
+            None => error.to_string(),
+        };
+        if has_warned.swap(true, Ordering::Relaxed) {
+            tracing::debug!(
+                target: "idempotence",
+                "cannot subscribe to changes of a key: {why}"
+            );
+        } else if is_forbidden {
+            tracing::warn!(
+                target: "idempotence",
+                "cannot subscribe to changes of a key, so waiting calls poll: {why}; allow `+subscribe \
+                 +unsubscribe` and the channels of the prefix"
+            );
         } else {
             tracing::warn!(
-                %error,
-                "cannot subscribe to changes of a key, so waiting calls poll: allow `+subscribe \
-                 +unsubscribe` and the channels of the prefix"
+                target: "idempotence",
+                "cannot subscribe to changes of a key now, so waiting calls poll: {why}"
             );
         }
     }
@@ -106,7 +131,11 @@ async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>
     match in_time(TIMEOUT, topology.connect_pubsub()).await {
         Ok(connection) => {
             if let Err(error) = Subscriptions::new(connection, requests).serve().await {
-                tracing::debug!(%error, "the connection for subscriptions is closed");
+                tracing::debug!(
+                    target: "idempotence",
+                    %error,
+                    "the connection for subscriptions is closed"
+                );
             }
         }
         Err(error) => {

@@ -7,6 +7,7 @@ use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{Cmd, cmd};
 use idempotent_runtime::store::Swap;
 use idempotent_runtime::{RedisStore, Store};
+use support::log_capture::LogCapture;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -214,6 +215,33 @@ async fn subscriptions_end_with_the_connection_and_can_start_again() {
     send(&server, &kill).await;
     ended(&mut listener).await;
     store.subscribe("key").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_outage_and_a_missing_permission_have_their_own_warnings() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let log = LogCapture::start();
+    server.kill().unwrap();
+    for _ in 0..3 {
+        assert!(store.subscribe("key").await.is_none());
+    }
+    let outage = log.at("WARN");
+    assert_eq!(outage.len(), 1, "{outage:?}");
+    assert!(outage[0].starts_with("idempotence: "), "{outage:?}");
+    assert!(outage[0].contains("is the server running?"), "{outage:?}");
+    assert!(!outage[0].contains("+subscribe"), "{outage:?}");
+
+    server.restart().unwrap();
+    let forbid = ["SETUSER", "default", "resetchannels"];
+    send(&server, cmd("ACL").arg(&forbid)).await;
+    for _ in 0..3 {
+        assert!(store.subscribe("key").await.is_none());
+    }
+    let both = log.at("WARN");
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(both[1].starts_with("idempotence: "), "{both:?}");
+    assert!(both[1].contains("allow `+subscribe"), "{both:?}");
 }
 
 #[tokio::test]
