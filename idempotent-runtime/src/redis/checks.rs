@@ -47,7 +47,7 @@ pub(super) fn refuse_sentinel(info: &str, place: &str) -> Result<(), StoreError>
 /// Refuses a server that may evict records: an evicted claim lets a second call run.
 pub(super) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError> {
     let Some(policy) = field(info, "maxmemory_policy") else {
-        tracing::warn!("INFO names no maxmemory_policy: the server may evict keys");
+        tracing::warn!(target: "idempotence", "INFO names no maxmemory_policy: the server may evict keys");
         return Ok(());
     };
     let limit = field(info, "maxmemory").unwrap_or("unknown");

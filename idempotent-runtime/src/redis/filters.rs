@@ -84,7 +84,7 @@ impl Filters {
         match reply {
             Err(error) if is_forbidden(&error) => {
                 self.refused.store(true, Ordering::Relaxed);
-                tracing::debug!(%error, "the module cannot be used: Bloom filters use bitmaps");
+                tracing::debug!(target: "idempotence", %error, "the module cannot be used: Bloom filters use bitmaps");
                 None
             }
             reply => Some(reply),

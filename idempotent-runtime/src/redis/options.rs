@@ -206,7 +206,7 @@ impl RedisOptions {
             Ok(reply) => texts(reply),
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(
-                    %error,
+                    target: "idempotence", %error,
                     "INFO is not allowed (allow `+info`): the server may evict keys unnoticed, and claims \
                      need a script"
                 );
@@ -234,7 +234,7 @@ impl RedisOptions {
         let executor = Executor::new(connection, self.replicas, batch_above).informed(&info);
         if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
-                "this server is one node of a cluster and refuses keys of other nodes: write \
+                target: "idempotence", "this server is one node of a cluster and refuses keys of other nodes: write \
                  `redis-cluster://`"
             );
         }

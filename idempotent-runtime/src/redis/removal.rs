@@ -145,7 +145,7 @@ impl Removal {
         {
             if is_forbidden(&error) {
                 self.refused.store(true, Ordering::Relaxed);
-                tracing::debug!(%error, "{native:?} cannot be used: keys are removed by a script");
+                tracing::debug!(target: "idempotence", %error, "{native:?} cannot be used: keys are removed by a script");
             }
             return script.run(connection, &keys, &args).await;
         }

@@ -105,7 +105,7 @@ impl Replicas {
             let connected = field(info, "connected_slaves").and_then(|text| text.parse().ok());
             if connected.is_some_and(|connected: u32| connected < self.wanted) {
                 tracing::warn!(
-                    connected,
+                    target: "idempotence", connected,
                     wanted = self.wanted,
                     "the server has fewer replicas than each write waits for: no call runs until more \
                      are connected"

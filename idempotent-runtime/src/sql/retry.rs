@@ -85,7 +85,7 @@ where
             return Err(error);
         };
         // The error is not logged, because its text may contain data of the caller.
-        tracing::debug!(?pause, "a transaction failed and is retried after a pause");
+        tracing::debug!(target: "idempotence", ?pause, "a transaction failed and is retried after a pause");
         drop(error);
         sleep(pause).await;
     }

@@ -186,7 +186,7 @@ impl<R: 'static> Detach<R> for LocalRun<R> {
             drop(actix_web::rt::spawn(rest.run()));
         } else {
             tracing::warn!(
-                "a guarded request was dropped outside of a runtime of actix or a `LocalSet`, so its handler is stopped and its key stays taken until the lease ends"
+                target: "idempotence", "a guarded request was dropped outside of a runtime of actix or a `LocalSet`, so its handler is stopped and its key stays taken until the lease ends"
             );
         }
     }

@@ -48,7 +48,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<(Pool<DB>, bool),
         };
         if DB::WRITE_NOTHING.is_some() && asks_for_read_only(url) {
             tracing::warn!(
-                "{place} is opened only for reading, as its URL asks for: the store refuses every call (leave `mode` and \
+                target: "idempotence", "{place} is opened only for reading, as its URL asks for: the store refuses every call (leave `mode` and \
                  `immutable` out of the URL to write)"
             );
         } else {

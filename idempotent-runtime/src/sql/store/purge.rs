@@ -30,10 +30,12 @@ impl PurgeTask {
                 // The jitter spreads the purges of processes that started at the same time.
                 sleep(period.mul_f64(rand::random_range(0.75..1.25))).await;
                 match purge_expired(&pool).await {
-                    Ok(removed) => tracing::debug!(removed, "purged expired records"),
+                    Ok(removed) => {
+                        tracing::debug!(target: "idempotence", removed, "purged expired records");
+                    }
                     Err(error) => {
                         let error: &(dyn std::error::Error + 'static) = &error;
-                        tracing::warn!(error, "expired records could not be purged");
+                        tracing::warn!(target: "idempotence", error, "expired records could not be purged");
                     }
                 }
             }
