@@ -69,11 +69,12 @@ impl Endpoint {
         if let Some(route) = RouteName::read(name) {
             return route.map(Self::of_dynamic_route);
         }
+        let names_type = name.len() <= LONGEST && name.contains('<');
         // The path of a method names its type between `<` and `>`, with more characters than the path of a function. An
         // identifier of Rust may contain marks that are neither letters nor digits, for example in Hindi.
         let allowed = |char: char| match char {
             '#' | ':' | '{' | '}' => false,
-            _ if name.contains('<') => !char.is_control(),
+            _ if names_type => !char.is_control(),
             _ if char.is_ascii() => char.is_ascii_alphanumeric() || "._-()~%".contains(char),
             _ => !char.is_control() && !char.is_whitespace(),
         };

@@ -51,10 +51,12 @@ pub(super) fn why_invalid(
     if name.is_empty() {
         return Some("is empty".to_owned());
     }
-    if let Some(char) = name.chars().find(|char| !allowed(*char)) {
-        return Some(format!("has the character {char:?}"));
+    // First, so that a long text is not read.
+    if name.len() > longest {
+        return Some(format!("is longer than {longest} bytes"));
     }
-    (name.len() > longest).then(|| format!("is longer than {longest} bytes"))
+    let char = name.chars().find(|char| !allowed(*char))?;
+    Some(format!("has the character {char:?}"))
 }
 
 /// The name, or the beginning of a long name and a digest of the whole name.

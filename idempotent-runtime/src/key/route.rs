@@ -26,6 +26,9 @@ pub(crate) struct RouteName {
 /// The longest method and route, in bytes.
 const LONGEST_ROUTE: usize = 1000;
 
+/// The longest text that can name a route: each byte of the route escaped.
+const LONGEST_TEXT: usize = 3 * LONGEST_ROUTE;
+
 impl RouteName {
     /// The name of a method and a route of the program.
     pub(crate) fn new(method: &str, path: &str) -> Result<Self, InvalidName> {
@@ -43,6 +46,9 @@ impl RouteName {
     ///
     /// A long route has a digest in keys. So its form in keys is also its spelling.
     pub(crate) fn read(text: &str) -> Option<Result<Self, InvalidName>> {
+        if text.len() > LONGEST_TEXT {
+            return Some(Err(InvalidName::new(text, too_long())));
+        }
         let parts = |separator| {
             let parts = text.split_once(separator)?;
             // The path of a method names its type between `<` and `>`, perhaps with blanks: `<shop.Cards as shop.Pay>.pay`.
@@ -83,6 +89,9 @@ impl RouteName {
 
 /// Why a method and a path are not the name of a route, as the predicate of a sentence about them.
 fn why_invalid(method: &str, path: &str) -> Option<String> {
+    if method.len() + path.len() + 1 > LONGEST_ROUTE {
+        return Some(too_long());
+    }
     let is_capital =
         |char: char| char.is_ascii_uppercase() || char.is_ascii_digit() || "-_".contains(char);
     if method.is_empty() || !method.chars().all(is_capital) {
@@ -94,16 +103,16 @@ fn why_invalid(method: &str, path: &str) -> Option<String> {
     if !path.starts_with('/') {
         return Some("has a path that does not begin with `/`".to_owned());
     }
-    if let Some(char) = path
+    let char = path
         .chars()
-        .find(|char| char.is_control() || char.is_whitespace())
-    {
-        return Some(format!(
-            "has the character {char:?}; a route has neither blanks nor control characters"
-        ));
-    }
-    let length = method.len() + path.len() + 1;
-    (length > LONGEST_ROUTE).then(|| format!("is longer than {LONGEST_ROUTE} bytes"))
+        .find(|char| char.is_control() || char.is_whitespace())?;
+    Some(format!(
+        "has the character {char:?}; a route has neither blanks nor control characters"
+    ))
+}
+
+fn too_long() -> String {
+    format!("is longer than {LONGEST_ROUTE} bytes")
 }
 
 /// Whether a key contains the character as the path has it.
