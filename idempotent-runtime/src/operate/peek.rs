@@ -37,7 +37,9 @@ impl Idempotency {
     /// Reads the record of a call of `endpoint` with these key parts. Returns `None` if the key is free.
     ///
     /// Give the parts of the option `key` as a tuple in the same order. Calls with the option `token` have other keys: use
-    /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). For calls with the option `tx` use `peek_tx`.
+    /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). If this process knows that calls of the endpoint
+    /// have the option, and the key of the parts is free, that is an error; a process that does not know it returns `None`. For
+    /// calls with the option `tx` use `peek_tx`.
     ///
     /// Round trips: one, for the record and the number of its fence. Changes nothing.
     ///
@@ -58,12 +60,22 @@ impl Idempotency {
     /// # Errors
     ///
     /// [`Error::InvalidKey`] if the name is not a valid endpoint name, or a part cannot be serialized; [`Error::ForeignRecord`]
-    /// if the store has other bytes under the key, which this version did not write; [`Error::Unavailable`] or
-    /// [`Error::Misconfigured`] if the store cannot serve the request.
+    /// if the store has other bytes under the key, which this version did not write; [`Error::InvalidPolicy`] if the key is free
+    /// and calls of the endpoint have the option `token`; [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot
+    /// serve the request.
     pub async fn peek(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = endpoint_of(endpoint)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
-        self.read(endpoint, fingerprint, Shared::key).await
+        let found = self.read(endpoint.clone(), fingerprint, Shared::key);
+        let found = found.await?;
+        let known = self.shared().known_endpoints();
+        if found.is_none() && known.redeems_token(endpoint.as_str()) {
+            let what = "its calls have the option `token`, so no call has the key of these parts; use `peek_subject` with the \
+                        parts, or `peek_token` if the token is the whole key";
+            let site = Site::of(Subject::Peek, endpoint);
+            return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
+        }
+        Ok(found)
     }
 
     /// Reads the committed row of a call with the option `tx`, or of `run_in`. Returns `None` if there is no committed row.

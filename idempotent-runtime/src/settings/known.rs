@@ -266,6 +266,17 @@ impl KnownEndpoints {
         self.read_state().disabled()
     }
 
+    /// Whether calls of this endpoint redeem one-time tokens, as far as this process knows.
+    pub(crate) fn redeems_token(&self, name: &str) -> bool {
+        let state = self.read_state();
+        let mut called = state.called.iter();
+        if let Some((_, called)) = called.find(|(called, _)| *called == name) {
+            return called.attribute.token;
+        }
+        let mut registered = Registered::all().filter(|registered| registered.name == name);
+        registered.any(|registered| registered.policy.is_some_and(|policy| policy().token))
+    }
+
     /// Watches the routes of a layer for as long as the layer lives.
     #[cfg(feature = "http")]
     pub(crate) fn watch(&self, routes: &Arc<ConfiguredRoutes>) {

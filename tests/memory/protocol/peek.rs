@@ -167,6 +167,22 @@ async fn an_impossible_name_or_foreign_bytes_are_explained() {
     assert!(!text.contains("4111"), "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_long_name_is_refused_without_reading_it() {
+    let guarded = Guarded::in_memory(policy());
+    for name in
+        ["a", "<", "POST /a", "POST./a"].map(|start| format!("{start}{}", "a".repeat(1 << 20)))
+    {
+        let begun = std::time::Instant::now();
+        let refused = guarded.idempotency.peek(&name, &(1_u64,)).await;
+        // To look for a `<` at each character takes minutes.
+        assert!(begun.elapsed() < secs(5), "{:?}", begun.elapsed());
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("it is longer than"), "{refused}");
+        assert!(refused.len() < 1000, "{}", refused.len());
+    }
+}
+
 /// A call with this token, and with the order as its key if there is one.
 async fn submit(idempotency: &Idempotency, token: &Token, order: Option<u64>) -> Result<(), Error> {
     let call = idempotency.call("orders.submit").ttl(secs(60));
@@ -221,7 +237,7 @@ async fn peek_token_finds_a_call_by_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peek_subject_finds_a_call_by_its_key_and_subject() {
+async fn peek_subject_finds_a_call_by_its_key_and_subject_where_peek_is_an_error() {
     let idempotency = Idempotency::new(MemoryStore::new());
     let tokens = idempotency.tokens();
     let token = tokens.issue(&(7, "eu"), "orders.form", secs(60));
@@ -237,9 +253,12 @@ async fn peek_subject_finds_a_call_by_its_key_and_subject() {
     };
     assert!(look(42, (8, "eu")).await.is_none());
     assert!(look(43, (7, "eu")).await.is_none());
+    let refused = idempotency.peek("orders.submit", &(42,)).await.unwrap_err();
+    assert_eq!(refused.code(), "invalid_policy");
+    assert!(refused.to_string().contains("`peek_subject`"), "{refused}");
     assert!(
         idempotency
-            .peek("orders.submit", &(42,))
+            .peek("orders.cancel", &(42,))
             .await
             .unwrap()
             .is_none()
