@@ -26,7 +26,7 @@ use crate::policy::{OnStoreError, Policy};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
 use crate::protocol::follow::Following;
-use crate::protocol::held::{Guard, Held};
+use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
@@ -241,7 +241,7 @@ impl Call {
         async move {
             let lease = lease?;
             if !lease.call().policy.is_guarded() {
-                return Ok(Held::new(lease, Guard::Bypassed));
+                return Ok(Held::bypassed(lease).await);
             }
             if let Some(leader) = lease.enter() {
                 let may_ask = Following::new(lease, leader).await?;

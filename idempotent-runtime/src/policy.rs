@@ -206,6 +206,11 @@ impl Policy {
         !self.bypassed && !self.disabled
     }
 
+    /// Whether the call draws the number of its fence although it claims no key.
+    pub(crate) fn draws_unguarded(&self) -> bool {
+        self.disabled && self.fence
+    }
+
     /// What happens to the body when its lease is lost. If bodies start while the store is unavailable, running bodies
     /// continue by default.
     pub(crate) fn when_lost(&self) -> OnLeaseLost {

@@ -59,6 +59,7 @@ pub(crate) mod held;
 pub(crate) mod in_flight;
 pub(crate) mod lease;
 pub(crate) mod mark;
+pub(crate) mod number;
 pub(crate) mod own_claim;
 pub(crate) mod poll_limiter;
 pub(crate) mod redeem;

@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 use crate::{File, call, call_with, listed, secs};
 use support::log_capture::LogCapture;
 
-const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded)";
+const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded; \
+     a call with `fence = true` still draws its number, but gets 0 without an answer of the store, which its resource refuses)";
 const UNKNOWN: &str = " (no call has had this name yet: is it misspelled?)";
 const FOR_ALL: &str = "[all]\ndisabled = true";
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod disabled;
+mod disabled_fence;
 mod environment;
 mod file;
 mod listing;

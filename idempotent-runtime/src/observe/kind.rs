@@ -77,7 +77,8 @@ event_kinds! {
     Overrun => "overrun", Note, ERROR, "the lease was lost; an equal call may run at the same time";
     /// Logged once for consecutive failures.
     RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; the renewal is tried again until the lease ends";
-    /// The body runs without a claim because of `on_store_error = "run"`.
+    /// The body runs without a claim because of `on_store_error = "run"`, or without the number of its `fence` while the setting
+    /// `disabled` is true.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";

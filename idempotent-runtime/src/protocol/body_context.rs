@@ -178,7 +178,8 @@ impl<I> IdempotencyContext<I> {
     /// A number orders writes. It does not make them happen once: if two runs write in their order, both are accepted. Compare
     /// numbers of one key only.
     ///
-    /// 0 if the call is not [guarded](Self::is_guarded): smaller than the number of every guarded run.
+    /// 0 if the call is not [guarded](Self::is_guarded): smaller than the number of every guarded run. But while the setting
+    /// `disabled` is true, a call still draws a number, and is 0 only if the store does not answer.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -192,7 +193,7 @@ impl<I> IdempotencyContext<I> {
     where
         I: HasFence,
     {
-        self.known_fence().map_or(0, |fence| fence.number)
+        self.number()
     }
 
     /// Does the same as [`fence`](Self::fence), for a call whose options are known only when it runs.
@@ -207,7 +208,7 @@ impl<I> IdempotencyContext<I> {
             let site = call.site.clone();
             return Err(Error::InvalidPolicy(Failure::new(site, what, None)));
         }
-        Ok(self.known_fence().map_or(0, |fence| fence.number))
+        Ok(self.number())
     }
 
     /// How many runs of the key began since its last success, this run included: 1 for the first run, 2 for the next run after
@@ -229,6 +230,16 @@ impl<I> IdempotencyContext<I> {
     /// `None` as for [`attempt`](Self::attempt).
     pub fn took_over(&self) -> Option<bool> {
         self.known_fence().map(|fence| fence.took_over)
+    }
+
+    fn number(&self) -> i64 {
+        let fence = match &self.call {
+            Of::Unguarded(lease) if lease.call().policy.draws_unguarded() => {
+                lease.claim().fence.get().copied()
+            }
+            _ => self.known_fence(),
+        };
+        fence.map_or(0, |fence| fence.number)
     }
 
     fn known_fence(&self) -> Option<Fence> {

@@ -199,10 +199,17 @@ impl<'a> Open<'a> {
                 _ => return Ok(false),
             },
         };
-        let ended = self.ended(fence).write();
         let times = &self.call.times;
-        let replace = store.replace(&key, &stored, &ended, lasts(times.expiry.max(times.ttl)));
-        replace.await.map(|_| true)
+        let ttl = lasts(times.expiry.max(times.ttl));
+        let ended = self.ended(fence).write();
+        if let Swap::Other(later) = store.replace(&key, &stored, &ended, ttl).await?
+            && let Some(fence) = own(&later, self.claim)
+        {
+            // A call without a claim has drawn a number in the meantime.
+            let ended = self.ended(fence).write();
+            store.replace(&key, &later, &ended, ttl).await?;
+        }
+        Ok(true)
     }
 
     /// The line after the end of the claim.

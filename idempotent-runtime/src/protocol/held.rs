@@ -14,6 +14,7 @@ use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::fence;
 use crate::protocol::lease::Lease;
 use crate::protocol::mark;
+use crate::protocol::number;
 use crate::protocol::settle;
 use crate::protocol::shared::Shared;
 use crate::protocol::state::Phase;
@@ -63,6 +64,16 @@ impl Held {
             is_polling: false,
             marks_panic: false,
         }
+    }
+
+    /// A call that claims no key. With a fence it draws a number if it can.
+    pub(crate) async fn bypassed(lease: Arc<Lease>) -> Self {
+        let held = Self::new(lease, Guard::Bypassed);
+        if held.lease.call().policy.draws_unguarded() {
+            // Boxed, because it is seldom needed.
+            Box::pin(number::draw(&held.lease)).await;
+        }
+        held
     }
 
     /// What the body may know about the call. Sends nothing.

@@ -50,12 +50,25 @@ impl<'a> FenceLine<'a> {
     ) -> FenceLine<'b> {
         let (fence, attempt) = last.map_or((0, 0), |last| (last.fence, last.attempt));
         FenceLine {
-            fence: now.clamp(fence + 1, MOST.max(fence + 1)),
+            fence: larger(fence, now),
             attempt: MOST_ATTEMPTS.min(attempt + 1),
             state: match last.and_then(|last| last.open_claim()) {
                 Some(_) => FenceState::Takeover(claim),
                 None => FenceState::Open(claim),
             },
+        }
+    }
+
+    /// The line after a number was drawn for a call without a claim, at this time in microseconds since 1970.
+    pub(crate) fn without_claim(last: Option<Self>, now: i64) -> Self {
+        let last = last.unwrap_or(Self {
+            fence: 0,
+            attempt: 0,
+            state: FenceState::Ended,
+        });
+        Self {
+            fence: larger(last.fence, now),
+            ..last
         }
     }
 
@@ -77,6 +90,11 @@ impl<'a> FenceLine<'a> {
         let line = format!("{FENCE}{fence}{ATTEMPT}{attempt} {word}\n");
         [line.as_bytes(), claim].concat().into()
     }
+}
+
+/// The number after `last`: the time, if it is larger.
+fn larger(last: i64, now: i64) -> i64 {
+    now.clamp(last + 1, MOST.max(last + 1))
 }
 
 /// The error for bytes under the key that another program or a later version wrote.

@@ -112,7 +112,8 @@ impl Table {
     }
 }
 
-const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded)";
+const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded; \
+     a call with `fence = true` still draws its number, but gets 0 without an answer of the store, which its resource refuses)";
 const FIRST_CALL: &str = "(a function without the option `name` becomes known with its first call)";
 
 /// Whether this is the name of a route, such as `POST /orders`, or its form in the name of a variable, `POST__ORDERS`.

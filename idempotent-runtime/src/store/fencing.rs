@@ -37,16 +37,20 @@ pub(super) fn draw(stored: Option<&Bytes>, claim: &Bytes) -> Result<Drawn, Store
             record: None,
         });
     }
-    let now = i64::try_from(Moment::now().since_1970.as_micros()).unwrap_or(i64::MAX);
-    let next = FenceLine::next(last, claim, now);
+    let next = FenceLine::next(last, claim, microseconds());
     Ok(Drawn {
         fence: next.into(),
         record: Some(next.write()),
     })
 }
 
+/// The time of the clock of this process, in microseconds since 1970.
+pub(crate) fn microseconds() -> i64 {
+    i64::try_from(Moment::now().since_1970.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// A claim replaces nothing by a record.
-pub(super) fn swap(claim: Claim) -> Swap {
+pub(crate) fn swap(claim: Claim) -> Swap {
     match claim {
         Claim::Claimed => Swap::Done,
         Claim::Taken(other) => Swap::Other(other),

@@ -357,7 +357,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 33] = [
+const PROTOCOL: [&str; 34] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -382,6 +382,7 @@ const PROTOCOL: [&str; 33] = [
     "protocol/own_claim",
     "protocol/lease",
     "protocol/fence",
+    "protocol/number",
     "protocol/mark",
     "protocol/settle",
     "protocol/renewal",
