@@ -71,6 +71,8 @@ pub(crate) mod seen;
 pub(crate) mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;
+pub(crate) mod stuck;
+pub(crate) mod stuck_keys;
 pub(crate) mod timeouts;
 pub(crate) mod token;
 pub(crate) mod tracker;

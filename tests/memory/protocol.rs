@@ -35,6 +35,7 @@ mod running_on;
 mod scheduler;
 mod settling;
 mod soak;
+mod stuck;
 mod together;
 mod tokens;
 mod waiting;

@@ -33,6 +33,7 @@ pub struct Builder {
     deadline: Duration,
     retry_hint: RangeInclusive<Duration>,
     cleanup_limit: usize,
+    logs_holder: bool,
     result_options: ResultOptions,
     observers: Observers,
     settings: Option<Settings>,
@@ -132,6 +133,7 @@ impl Builder {
             deadline: deadline::DEFAULT,
             retry_hint: Duration::from_secs(1)..=Duration::from_secs(10),
             cleanup_limit: 10_000,
+            logs_holder: false,
             result_options: ResultOptions::default(),
             observers: Observers::new(),
             settings: None,
@@ -224,6 +226,13 @@ impl Builder {
         self
     }
 
+    /// Sets whether the event [`Stuck`](crate::EventKind::Stuck) names the process of the holder, as `host:pid`. Default: false,
+    /// because a log may have readers who must not know the names of machines.
+    pub fn log_holder(mut self, logs_holder: bool) -> Self {
+        self.logs_holder = logs_holder;
+        self
+    }
+
     /// Adds an observer. Observers run in the order in which they were added.
     ///
     /// A closure must name the type of its argument: `|event: &Event<'_>| …`.
@@ -300,6 +309,7 @@ impl Builder {
             results: self.result_options,
             observers: self.observers,
             cleanup_limit: self.cleanup_limit,
+            logs_holder: self.logs_holder,
         })))
     }
 }

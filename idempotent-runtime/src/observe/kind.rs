@@ -73,6 +73,12 @@ event_kinds! {
     Panicked => "panicked", End, WARN, "the body panicked";
 
     Waited => "waited", Note, DEBUG, "the call waited for an equal call to end";
+    /// A duplicate of the process has found that the holder has not renewed for longer than a renewal is due: its process died, or
+    /// its future was dropped. Once for each claim that the process meets.
+    Stuck => "stuck", Note, INFO, "the holder of the key does not renew its lease";
+    /// The holder died, was dropped, or lost its lease, so its work may or may not be done: a duplicate of this process has met its
+    /// key as `stuck`, or the record of a `fence` says so.
+    TookOver => "took_over", Note, INFO, "the call got a key whose last call did not record its end";
     /// The lease was lost while the body ran.
     Overrun => "overrun", Note, ERROR, "the lease was lost; an equal call may run at the same time";
     /// Logged once for consecutive failures.
@@ -191,7 +197,7 @@ mod tests {
     #[test]
     fn every_kind_has_its_own_label() {
         let known = "executed failed bypassed disabled replayed in_progress done taken mismatch result_unavailable \
-                     token_refused store_error invalid lease_lost cancelled panicked waited overrun \
+                     token_refused store_error invalid lease_lost cancelled panicked waited stuck took_over overrun \
                      renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
                      token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
                      first_seen seen_before perhaps_seen taken_back not_there operation_failed operation_invalid \
@@ -210,7 +216,7 @@ mod tests {
         );
         assert_eq!(
             of(Level::INFO),
-            "mismatch result_unavailable token_refused token_rejected limit_reached"
+            "mismatch result_unavailable token_refused stuck took_over token_rejected limit_reached"
         );
     }
 

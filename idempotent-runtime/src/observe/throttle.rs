@@ -18,7 +18,7 @@ use crate::key::endpoint::Endpoint;
 pub(super) struct ThrottledLog {
     /// Whether repeated lines are summed up.
     sums_up: bool,
-    /// Whether any window has counted a line. If false, events below WARN take no lock.
+    /// Whether any window has counted a line. If false, events that are not summed up take no lock.
     has_counts: AtomicBool,
     windows: Mutex<Vec<Window>>,
 }
@@ -53,7 +53,6 @@ impl ThrottledLog {
 
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
-        // Lines below WARN are not summed up.
         if !self.sums_up || !is_summed(event.kind()) {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
@@ -150,7 +149,12 @@ fn write_counts(windows: &[Window], now: Instant) {
 /// Whether repeated lines of this kind are summed up. The keys of lost leases and of missing records must be checked by hand, so
 /// each of these lines is written.
 fn is_summed(kind: EventKind) -> bool {
-    kind.level() <= Level::WARN && !matches!(kind, EventKind::Overrun | EventKind::Unrecorded)
+    match kind {
+        EventKind::Overrun | EventKind::Unrecorded => false,
+        // A process that dies may leave many keys.
+        EventKind::Stuck | EventKind::TookOver => true,
+        _ => kind.level() <= Level::WARN,
+    }
 }
 
 fn code_of(event: &Event<'_>) -> Option<&'static str> {

@@ -15,6 +15,7 @@ use crate::protocol::retry::{Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
+use crate::protocol::stuck;
 use crate::store::{Claim, FencedClaim, StoreError, StoreErrorKind};
 use crate::world::mutant;
 
@@ -104,6 +105,7 @@ impl<'a> ClaimGuard<'a> {
         }
         self.first_sent = None;
         self.is_defused = true;
+        stuck::report_takeover(self.lease);
         Some(Guard::Claim)
     }
 

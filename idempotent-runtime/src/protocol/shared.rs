@@ -11,6 +11,7 @@ use crate::key::kind;
 use crate::key::kind::Kind;
 use crate::observe::Observers;
 use crate::protocol::in_flight::InFlightTable;
+use crate::protocol::stuck_keys::StuckKeys;
 use crate::protocol::tracker::Tracker;
 use crate::result::options::ResultOptions;
 use crate::settings::known::KnownEndpoints;
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     /// The records never leave the memory of this process.
     is_local: bool,
     in_flight: InFlightTable,
+    stuck_keys: StuckKeys,
     tracker: Arc<Tracker>,
 }
 
@@ -38,6 +40,7 @@ pub(crate) struct Options {
     pub(crate) results: ResultOptions,
     pub(crate) observers: Observers,
     pub(crate) cleanup_limit: usize,
+    pub(crate) logs_holder: bool,
     pub(crate) known: Arc<KnownEndpoints>,
 }
 
@@ -47,6 +50,7 @@ impl Shared {
             is_local: options.store.local().is_some(),
             options,
             in_flight: InFlightTable::default(),
+            stuck_keys: StuckKeys::default(),
             tracker: Arc::default(),
         }
     }
@@ -93,6 +97,15 @@ impl Shared {
 
     pub(crate) fn in_flight_table(&self) -> &InFlightTable {
         &self.in_flight
+    }
+
+    pub(crate) fn stuck_keys(&self) -> &StuckKeys {
+        &self.stuck_keys
+    }
+
+    /// Whether the event of a stuck key names the process of its holder.
+    pub(crate) fn logs_holder(&self) -> bool {
+        self.options.logs_holder
     }
 
     pub(crate) fn observers(&self) -> &Observers {

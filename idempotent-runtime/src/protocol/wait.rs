@@ -19,6 +19,7 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Backoff;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
+use crate::protocol::stuck;
 use crate::protocol::waiter::{WaitLimits, Waiter};
 use crate::store::{Claim, StoreError};
 
@@ -56,6 +57,7 @@ pub(crate) async fn contend(
 pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
     let record = Arc::new(SeenRecord::new(record));
     let refusal = Refusal::from_record(lease, &record, false);
+    stuck::look(lease, &record, &refusal);
     lease.leave(Some(record));
     refusal.emit(lease.call());
     refusal
@@ -144,6 +146,7 @@ impl Waiter {
             Err(NotWon::Refused(error)) => Err(error.into()),
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
+                stuck::look(&self.lease, &record, &refusal);
                 let duplicate = refusal.plain_error().and_then(Error::duplicate);
                 let lasts = duplicate.and_then(Duplicate::free_in);
                 *last_holder = lasts.map(|lasts| (record.clone(), asked_until + lasts));

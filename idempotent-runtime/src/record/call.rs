@@ -264,6 +264,19 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// When the record was written, as in its line.
+    pub(crate) fn since_text(&self) -> String {
+        let since_1970 = self.since.duration_since(SystemTime::UNIX_EPOCH);
+        let mut text: Line<32> = Line::new();
+        text.push_time(since_1970.unwrap_or_default());
+        String::from_utf8_lossy(text.as_ref()).into_owned()
+    }
+
+    /// The time to live of the record after it was written, and after each renewal.
+    pub(crate) fn lasts(&self) -> Duration {
+        self.lasts
+    }
+
     /// How long ago the record was written, by the clock of this machine.
     pub(crate) fn age(&self, now: SystemTime) -> Duration {
         now.duration_since(self.since).unwrap_or_default()

@@ -357,7 +357,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 34] = [
+const PROTOCOL: [&str; 36] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -368,6 +368,7 @@ const PROTOCOL: [&str; 34] = [
     "protocol/seen",
     "protocol/state",
     "protocol/in_flight",
+    "protocol/stuck_keys",
     "protocol/shared",
     "protocol/background",
     // One-time tokens.
@@ -387,6 +388,7 @@ const PROTOCOL: [&str; 34] = [
     "protocol/settle",
     "protocol/renewal",
     "protocol/refusal",
+    "protocol/stuck",
     // From the claim to the end of the body.
     "protocol/body_context",
     "protocol/held",
