@@ -2,7 +2,8 @@
 //!
 //! A killed process is an excuse for a second body, because nobody knows how far the first body came. The second body must then
 //! start before a client got a success. If the store or a process was silent for a second, the lease or the response of a body
-//! may be lost: such keys are counted, and not judged.
+//! may be lost: such keys are counted, and not judged. A busy machine is silent again and again for shorter times, so a 503 is
+//! judged by their sum.
 
 mod figures;
 #[cfg(test)]
@@ -48,7 +49,7 @@ pub enum Rule {
     Stored,
     /// Every client gets a success in the end, no other answer than the refusals 409 and 503 comes before it, and nothing panics.
     Sound,
-    /// A 503 comes only while the store, or a process, is silent.
+    /// A 503 comes only while the store, or a process, is silent for a second in all.
     TrueRefusal,
 }
 
@@ -186,6 +187,8 @@ struct Traces {
     killed: BTreeMap<u32, Micros>,
     /// When a process, or the store, was silent for a long time: from and to.
     silent: BTreeMap<u32, Vec<(Micros, Micros)>>,
+    /// The same, for every noted time, in the order of the starts.
+    starved: BTreeMap<u32, Vec<(Micros, Micros)>>,
     /// The keys that are not judged.
     not_judged: BTreeSet<Key>,
 }
@@ -209,9 +212,12 @@ impl Traces {
                 HistoryEvent::Killed(process) => {
                     traces.killed.insert(process, at);
                 }
-                HistoryEvent::Starved(process, paused) if paused >= LONG_PAUSE => {
-                    let silent = traces.silent.entry(process).or_default();
-                    silent.push((at.saturating_sub(paused), at));
+                HistoryEvent::Starved(process, paused) => {
+                    let silence = (at.saturating_sub(paused), at);
+                    traces.starved.entry(process).or_default().push(silence);
+                    if paused >= LONG_PAUSE {
+                        traces.silent.entry(process).or_default().push(silence);
+                    }
                 }
                 _ => {}
             }
@@ -219,16 +225,23 @@ impl Traces {
         for bodies in traces.bodies.values_mut() {
             bodies.sort_by_key(|body| body.at);
         }
+        traces
+            .starved
+            .values_mut()
+            .for_each(|starved| starved.sort_unstable());
         let not_judged = traces.bodies.iter();
         let not_judged = not_judged.filter(|(_, bodies)| traces.saw_silence(bodies));
         traces.not_judged = not_judged.map(|(key, _)| *key).collect();
         traces
     }
 
-    /// Whether anything was silent while a request that was refused at this time waited.
+    /// Whether anything was silent while a request that was refused at this time waited: at once, or in several parts.
     fn was_silent_before(&self, at: Micros) -> bool {
         let mut silences = self.silent.values().flatten();
-        silences.any(|(start, end)| *start < at && at < end + REFUSAL_DELAY)
+        let is_silence = silences.any(|(start, end)| *start < at && at < end + REFUSAL_DELAY);
+        let waited = (at.saturating_sub(REFUSAL_DELAY), at);
+        let mut starved = self.starved.values();
+        is_silence || starved.any(|starved| time_within(starved, waited) >= LONG_PAUSE)
     }
 
     /// Whether the store, or the process of a body, became silent between the starts of this body and the next one. A silence
@@ -254,6 +267,19 @@ impl Traces {
         let killed = self.killed.get(&body.call.process);
         killed.is_some_and(|killed| *killed < at)
     }
+}
+
+/// How much of the time `within` is in these spans, which are in the order of their starts and may overlap.
+fn time_within(spans: &[(Micros, Micros)], within: (Micros, Micros)) -> Micros {
+    let (mut sum, mut counted_to) = (0, within.0);
+    for (start, end) in spans {
+        let (start, end) = ((*start).max(counted_to), (*end).min(within.1));
+        if start < end {
+            sum += end - start;
+            counted_to = end;
+        }
+    }
+    sum
 }
 
 struct Checking<'a> {

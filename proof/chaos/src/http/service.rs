@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Micros};
+use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Micros, NOTED, now};
 use crate::worker::{connect, note_panics, note_starvation};
 
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
@@ -100,6 +100,7 @@ pub async fn run(service: Service) -> io::Result<()> {
     let history = Arc::new(History::open(&service.history, process)?);
     note_panics(&history, process);
     note_starvation(&history, process);
+    tokio::spawn(note_late_tasks(Arc::clone(&history), process));
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, mut is_stopped) = watch::channel(());
     let answer = Arc::clone(&stop);
@@ -137,6 +138,19 @@ pub async fn run(service: Service) -> io::Result<()> {
     let _ = idempotency.drain(Duration::from_secs(5)).await;
     history.note(HistoryEvent::Finished(process));
     Ok(())
+}
+
+/// Notes when the tasks of the service run late. A machine that is too busy for all tasks may still run the thread of
+/// [`note_starvation`], which sleeps most of the time.
+async fn note_late_tasks(history: Arc<History>, process: u32) {
+    loop {
+        let before = now();
+        sleep(Duration::from_millis(10)).await;
+        let paused = now() - before;
+        if paused > NOTED {
+            history.note(HistoryEvent::Starved(process, paused));
+        }
+    }
 }
 
 /// Requests to `/pay` are refused while another request is running. Requests to `/order` wait for its response.

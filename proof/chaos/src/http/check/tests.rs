@@ -155,6 +155,28 @@ fn a_503_needs_a_silence_within_the_deadline_before_it() {
 }
 
 #[test]
+fn a_503_on_a_starved_machine_needs_a_second_of_silences_of_one_process() {
+    // Each silence is as long as 0.4 s, and begins 0.5 s after the one before.
+    let refused = |processes: [u32; 3], late: u64| {
+        let storm = (1_u64..).zip(processes);
+        let mut storm = storm.fold(Storm::default(), |storm, (number, process)| {
+            let silent = HistoryEvent::Starved(process, LONG_PAUSE * 2 / 5);
+            // Two threads of the process note the same silence.
+            storm.at(number * 500, silent).at(number * 500, silent)
+        });
+        storm.received.unavailable.push((KEY, (1500 + late) * 1000));
+        storm.broken()
+    };
+    assert_eq!(refused([7; 3], 0), BTreeSet::new());
+    assert_eq!(refused([STORE; 3], 0), BTreeSet::new());
+    assert_eq!(refused([7, 7, 8], 0), only(Rule::TrueRefusal));
+    // The first silence begins at 100 ms.
+    let latest = REFUSAL_DELAY / 1000 - 1400;
+    assert_eq!(refused([7; 3], latest), BTreeSet::new());
+    assert_eq!(refused([7; 3], latest + 300), only(Rule::TrueRefusal));
+}
+
+#[test]
 fn a_kill_does_not_excuse_a_body_after_a_success() {
     let storm = Storm::default()
         .body(1, 100)
