@@ -60,14 +60,22 @@ impl Decision {
         if let Some(error) = head.extensions.get::<Arc<Error>>() {
             return Self::after_error(error);
         }
-        match store_if {
+        let decision = match store_if {
             Some(store_if) if store_if(head) => Self::Store,
             Some(_) if table.holds(head.status) => Self::Hold,
             Some(_) => Self::Release,
             None => Self::by_status(head.status, table),
+        };
+        match (decision, head.extensions.get::<PerhapsStopped>()) {
+            (Self::Release, Some(PerhapsStopped)) => Self::Hold,
+            _ => decision,
         }
     }
 }
+
+/// An extension of a response that a middleware has made of an error, perhaps after the handler began: the key is not freed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PerhapsStopped;
 
 impl Decision {
     /// The decision after the handler has returned the error of a call that it made.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ::http::{Request, Response, request};
+use ::http::{Request, Response, StatusCode, request};
 use actix_web::body::MessageBody;
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse};
 use actix_web::error::{ErrorInternalServerError, InternalError};
@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::http::answer::Answer;
 use crate::http::body::ReplayBody;
 use crate::http::context::{IdempotencyOutcome, write_context};
+use crate::http::decision::PerhapsStopped;
 use crate::http::guard::{Ending, Handler};
 use crate::http::scope::{FindScope, MissingScope, Scope, Seen};
 
@@ -105,7 +106,11 @@ impl Local {
             }
         };
         let head = convert::response_head_of(&response);
-        let head = head.ok_or_else(|| ErrorInternalServerError("the response cannot be read"))?;
+        let mut head =
+            head.ok_or_else(|| ErrorInternalServerError("the response cannot be read"))?;
+        if head.status == StatusCode::INTERNAL_SERVER_ERROR {
+            head.extensions.insert(PerhapsStopped);
+        }
         *self.0.borrow_mut() = Parts {
             request: None,
             response: Some(response),

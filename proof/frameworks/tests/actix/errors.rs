@@ -3,14 +3,14 @@
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use actix_web::body::MessageBody;
+use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Service as _, ServiceRequest, ServiceResponse};
-use actix_web::error::InternalError;
+use actix_web::error::{ErrorInternalServerError, InternalError};
 use actix_web::http::StatusCode;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{App, Error, HttpResponse, test, web};
 use futures_util::FutureExt as _;
-use idempotent_runtime::http::IdempotencyLayer;
+use idempotent_runtime::http::{Decision, IdempotencyLayer};
 
 use crate::shop::serve;
 use support::http_client::{Orders, Service, idempotency, keyed, layer};
@@ -27,6 +27,11 @@ async fn fail<B: MessageBody>(
             let chunk = futures_util::stream::once(async { Ok::<_, Error>(text.into()) });
             let response = HttpResponse::Conflict().streaming(chunk);
             InternalError::from_response("a stream", response).into()
+        }
+        "released" => {
+            let mut response = HttpResponse::InternalServerError().body(text);
+            response.extensions_mut().insert(Decision::Release);
+            InternalError::from_response("released", response).into()
         }
         "once" => {
             let response = HttpResponse::Conflict().body(text);
@@ -84,11 +89,12 @@ async fn an_err_of_an_inner_middleware_is_treated_as_its_response() {
     for (kind, status, expected) in [
         ("401", 401, Ok(false)),
         ("429", 429, Ok(false)),
-        ("500", 500, Ok(false)),
+        ("released", 500, Ok(false)),
         ("503", 503, Ok(false)),
         ("refused", 409, Ok(false)),
         ("404", 404, Ok(true)),
         ("once", 409, Ok(true)),
+        ("500", 500, Err("outcome_unknown")),
         ("408", 408, Err("outcome_unknown")),
         ("504", 504, Err("outcome_unknown")),
         ("stream", 409, Err("outcome_unknown")),
@@ -108,6 +114,40 @@ async fn an_err_of_an_inner_middleware_is_treated_as_its_response() {
             }
             Err(code) => assert_eq!(again.refusal(), (409, code.to_owned()), "{kind}"),
         }
+    }
+}
+
+/// Fails after the handler.
+async fn audit(
+    request: ServiceRequest,
+    next: Next<BoxBody>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    next.call(request).await?;
+    Err(ErrorInternalServerError("the audit log is down"))
+}
+
+#[tokio::test]
+async fn an_err_with_500_after_the_handler_does_not_run_it_again() {
+    let orders = Orders::default();
+    let begun = orders.clone();
+    let place = move || {
+        begun.place();
+        async { "placed" }
+    };
+    let resource = web::resource("/orders")
+        .wrap(from_fn(audit))
+        .wrap(layer())
+        .to(place);
+    let app = test::init_service(App::new().service(resource)).await;
+    for status in [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::CONFLICT] {
+        let request = test::TestRequest::post().uri("/orders");
+        let request = request.insert_header(("idempotency-key", "a"));
+        let request = request.insert_header(("authorization", "ada")).to_request();
+        let answered = match app.call(request).await {
+            Ok(response) => response.status(),
+            Err(error) => error.error_response().status(),
+        };
+        assert_eq!((answered, orders.count()), (status, 1));
     }
 }
 
