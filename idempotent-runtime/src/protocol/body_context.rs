@@ -224,8 +224,9 @@ impl<I> IdempotencyContext<I> {
     /// its lease. What that run did is unknown, so check it before you repeat it.
     ///
     /// A run that ended is also reported if its process died before it noted this for the fence, if the store did not accept the
-    /// note, or if a late request of that run claimed the key again. A run that died is always reported, while its number is
-    /// stored.
+    /// note, or if a late request of that run claimed the key again. So is a run that never began: on MySQL, MariaDB and stores
+    /// without [`claim_fenced`](crate::Store::claim_fenced) of their own, a claim that has lost its key may draw its number late. A
+    /// run that died is always reported, while its number is stored.
     ///
     /// `None` as for [`attempt`](Self::attempt).
     pub fn took_over(&self) -> Option<bool> {
