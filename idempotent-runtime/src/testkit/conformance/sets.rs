@@ -153,14 +153,14 @@ const RETENTION: Duration = Duration::from_millis(400);
 /// Inserts a member, and waits until another owner can insert it: until the store has forgotten it.
 async fn remembered(subject: &Subject, racer: usize, retention: Duration) -> Result<bool, String> {
     let member = format!("member {racer}").into_bytes();
-    let (set, sent) = (subject.key(retention.as_millis()), Instant::now());
+    let (set, begun) = (subject.key(retention.as_millis()), Instant::now());
     let added = subject.set_insert(&set, &member, &MINE, retention).await?;
     expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
     let is_gone = async |_| {
         let again = subject.set_insert(&set, &member, &YOURS, retention).await?;
         Ok(again == Claim::Claimed)
     };
-    expires_in_time("a member", sent, retention, is_gone).await
+    expires_in_time("a member", begun, retention, is_gone).await
 }
 
 fn owner_of(racer: usize) -> Bytes {

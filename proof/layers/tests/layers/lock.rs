@@ -3,6 +3,7 @@
 //! `UPDATE_LOCK=1 cargo test -p idempotence-layers lock` writes the list again. Read the diff.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
@@ -28,7 +29,8 @@ impl Program {
         let root = root.canonicalize().expect("the repository");
         let manifest = format!(
             "[package]\nname = \"program\"\nedition = \"2024\"\n\n\
-             [dependencies]\nidempotence = {{ path = {root:?}, features = {features:?} }}\n\n[workspace]\n"
+             [dependencies]\nidempotence = {{ path = \"{}\", features = {features:?} }}\n\n[workspace]\n",
+            root.display()
         );
         fs::write(self.0.join("Cargo.toml"), manifest).expect("a file");
         // The versions of this repository: Cargo only removes what the program does not need, and asks no registry.
@@ -63,7 +65,7 @@ fn the_lock_file_of_a_user_has_no_package_that_only_tests_need() {
     let mut found = format!("without features: {}\n", joined(&always));
     for feature in features("Cargo.toml") {
         let more = &program.locked(&[&feature]) - &always;
-        found += &format!("{feature}: {}\n", joined(&more));
+        writeln!(found, "{feature}: {}", joined(&more)).expect("a text");
     }
     assert!(!always.contains("shuttle"));
     if env::var_os("UPDATE_LOCK").is_some() {
