@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Response;
 
-use crate::key::IdempotencyKey;
+use crate::key::OutgoingKey;
 use crate::problem::Problem;
 
 /// What the answer to a request with a key says. The middleware adds it to the extensions of the response.
@@ -21,7 +21,7 @@ use crate::problem::Problem;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Answer {
-    pub(crate) key: IdempotencyKey,
+    pub(crate) key: OutgoingKey,
     pub(crate) tries: u32,
     pub(crate) is_replay: bool,
     pub(crate) ends_key: bool,
@@ -36,7 +36,7 @@ impl Answer {
     }
 
     /// The key of the request.
-    pub fn key(&self) -> &IdempotencyKey {
+    pub fn key(&self) -> &OutgoingKey {
         &self.key
     }
 

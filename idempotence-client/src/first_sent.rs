@@ -12,10 +12,10 @@ use http::HeaderValue;
 /// adds both to each request:
 ///
 /// ```
-/// use idempotence_client::{FirstSent, IdempotencyKey};
+/// use idempotence_client::{FirstSent, OutgoingKey};
 ///
 /// # fn request(client: &reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::RequestBuilder {
-/// let (key, first_sent) = (IdempotencyKey::random(), FirstSent::now()); // or the stored ones: `FirstSent::at(stored_time)`
+/// let (key, first_sent) = (OutgoingKey::random(), FirstSent::now()); // or the stored ones: `FirstSent::at(stored_time)`
 /// client
 ///     .post("https://shop.example/orders")
 ///     .with_extension(key)

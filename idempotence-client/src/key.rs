@@ -11,25 +11,45 @@ use reqwest::header::{HeaderValue, InvalidHeaderValue};
 /// A program that must finish its work after a restart makes the key itself, stores it with the work, and adds it to the request:
 ///
 /// ```
-/// use idempotence_client::IdempotencyKey;
+/// use idempotence_client::OutgoingKey;
 ///
 /// # fn request(client: &reqwest_middleware::ClientWithMiddleware) -> reqwest_middleware::RequestBuilder {
-/// let key = IdempotencyKey::random(); // or the key that the program has stored: `stored.parse()?`
+/// let key = OutgoingKey::random(); // or the key that the program has stored: `OutgoingKey::try_from(stored)?`
 /// client.post("https://shop.example/orders").with_extension(key)
 /// # }
 /// ```
 ///
+/// In a body that is guarded by the crate `idempotence`, the key is its `downstream_key`, which is the same in each run:
+/// `OutgoingKey::try_from(cx.downstream_key("bank.charge"))?`.
+///
+/// The `IdempotencyKey` of `idempotence` is another type: the key that a server has got.
+///
 /// A key has 1 to 255 printable ASCII characters, and no space at its ends. Its `Debug` does not show it, because a key may contain
 /// private data.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct IdempotencyKey(String);
+pub struct OutgoingKey(String);
 
-/// A text that cannot be an [`IdempotencyKey`].
+/// A text that cannot be an [`OutgoingKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidKey;
 
-impl IdempotencyKey {
-    /// A new key: a random UUID (RFC 9562, version 4).
+/// A text in the extensions of a request, where a key was expected.
+///
+/// With a new key instead, a program that runs again after a crash would do the work again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TextIsNoKey;
+
+impl OutgoingKey {
+    /// The key with this text; the same as `try_from` and `parse`.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidKey> {
+        let text = text.into();
+        let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        let is_key = is_printable && (1..=255).contains(&text.len()) && text.trim() == text;
+        is_key.then_some(Self(text)).ok_or(InvalidKey)
+    }
+
+    /// A new key: a random UUID (RFC 9562, version 4). A program that runs again after a crash would get another key, so it stores
+    /// the key before it sends it, or makes the key of its data by `new`.
     ///
     /// # Panics
     ///
@@ -92,19 +112,33 @@ fn unquoted(rest: &str) -> Option<String> {
     }
 }
 
-impl FromStr for IdempotencyKey {
+impl FromStr for OutgoingKey {
     type Err = InvalidKey;
 
     fn from_str(text: &str) -> Result<Self, InvalidKey> {
-        let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-        let is_key = is_printable && (1..=255).contains(&text.len()) && text.trim() == text;
-        is_key.then(|| Self(text.to_owned())).ok_or(InvalidKey)
+        Self::new(text)
     }
 }
 
-impl fmt::Debug for IdempotencyKey {
+impl TryFrom<&str> for OutgoingKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: &str) -> Result<Self, InvalidKey> {
+        Self::new(text)
+    }
+}
+
+impl TryFrom<String> for OutgoingKey {
+    type Error = InvalidKey;
+
+    fn try_from(text: String) -> Result<Self, InvalidKey> {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for OutgoingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IdempotencyKey({} characters)", self.0.len())
+        write!(f, "OutgoingKey({} characters)", self.0.len())
     }
 }
 
@@ -116,13 +150,21 @@ impl fmt::Display for InvalidKey {
 
 impl Error for InvalidKey {}
 
+impl fmt::Display for TextIsNoKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the extensions of the request have a `String`, which is no idempotency key: use `.with_extension(OutgoingKey::try_from(text)?)`")
+    }
+}
+
+impl Error for TextIsNoKey {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn random_keys_are_uuids_of_version_4_and_differ() {
-        let (one, other) = (IdempotencyKey::random(), IdempotencyKey::random());
+        let (one, other) = (OutgoingKey::random(), OutgoingKey::random());
         assert_ne!(one, other);
         let groups: Vec<usize> = one.as_str().split('-').map(str::len).collect();
         assert_eq!(groups, [8, 4, 4, 4, 12]);
@@ -135,18 +177,18 @@ mod tests {
     #[test]
     fn a_key_is_read_from_the_header_that_was_made_of_it() {
         for text in ["8e03978e", "a b", r#"a"b\c"#, "a,b", "ü"] {
-            let Ok(key) = text.parse::<IdempotencyKey>() else {
+            let Ok(key) = text.parse::<OutgoingKey>() else {
                 assert_eq!(text, "ü");
                 continue;
             };
             for is_quoted in [true, false] {
                 let header = key.header(is_quoted).unwrap();
                 assert!(header.is_sensitive());
-                assert_eq!(IdempotencyKey::read(&header, is_quoted).as_ref(), Ok(&key));
+                assert_eq!(OutgoingKey::read(&header, is_quoted).as_ref(), Ok(&key));
             }
         }
         let read = |text, is_quoted| {
-            let key = IdempotencyKey::read(&HeaderValue::from_static(text), is_quoted);
+            let key = OutgoingKey::read(&HeaderValue::from_static(text), is_quoted);
             key.map(|key| key.0)
         };
         assert_eq!(read(r#""abc";v=1"#, true).as_deref(), Ok("abc"));
@@ -169,13 +211,16 @@ mod tests {
             ("k\n", false),
             ("\u{7f}", false),
         ] {
-            assert_eq!(text.parse::<IdempotencyKey>().is_ok(), is_key, "{text:?}");
+            assert_eq!(text.parse::<OutgoingKey>().is_ok(), is_key, "{text:?}");
+            assert_eq!(OutgoingKey::try_from(text).is_ok(), is_key, "{text:?}");
+            let owned = OutgoingKey::try_from(text.to_owned());
+            assert_eq!(owned.is_ok(), is_key, "{text:?}");
         }
     }
 
     #[test]
     fn the_debug_form_of_a_key_does_not_show_it() {
-        let key: IdempotencyKey = "ada@example.com".parse().unwrap();
-        assert_eq!(format!("{key:?}"), "IdempotencyKey(15 characters)");
+        let key: OutgoingKey = "ada@example.com".parse().unwrap();
+        assert_eq!(format!("{key:?}"), "OutgoingKey(15 characters)");
     }
 }

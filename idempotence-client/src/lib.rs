@@ -15,7 +15,7 @@ mod unanswered;
 
 pub use self::answer::Answer;
 pub use self::first_sent::FirstSent;
-pub use self::key::{IdempotencyKey, InvalidKey};
+pub use self::key::{InvalidKey, OutgoingKey};
 pub use self::problem::{ClientAction, Problem};
 pub use self::profile::Profile;
 pub use self::redirects::same_server_redirects;

@@ -10,14 +10,14 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 
 use crate::backoff::Backoff;
 use crate::first_sent::FirstSent;
-use crate::key::{IdempotencyKey, InvalidKey};
+use crate::key::{InvalidKey, OutgoingKey, TextIsNoKey};
 use crate::profile::{Convention, Profile};
 use crate::tries::{Patience, Tries};
 
 /// A middleware that makes one key for each logical request, and repeats the request with it until it has the answer.
 ///
 /// A logical request is one call of `send` (or `execute_with_extensions`, with extensions of its own). The key comes from the
-/// header of the request, else from an [`IdempotencyKey`] in its extensions, else it is made.
+/// header of the request, else from an [`OutgoingKey`] in its extensions, else it is made.
 ///
 /// A request is repeated if its answer is lost (a failed connection, a timeout, a body that breaks off), if the server asks for it
 /// (`client_action` `wait` in the problem, or 409 with `Retry-After`), and after 408, 429, 502, 503 and 504. The server names the
@@ -56,7 +56,8 @@ use crate::tries::{Patience, Tries};
 /// # Errors
 ///
 /// [`Unanswered`](crate::Unanswered), if the last try got no answer; [`InvalidKey`], if the header of the request has a
-/// malformed key, or two keys. Both are `reqwest_middleware::Error::Middleware`.
+/// malformed key, or two keys; an error that names the right type, if the extensions have a `String` and no key. All are
+/// `reqwest_middleware::Error::Middleware`.
 ///
 /// # Cancellation
 ///
@@ -80,7 +81,7 @@ impl IdempotentRequests {
         })
     }
 
-    /// For requests that the closure accepts: their servers honour keys on their routes. A request with an [`IdempotencyKey`] in its
+    /// For requests that the closure accepts: their servers honour keys on their routes. A request with an [`OutgoingKey`] in its
     /// extensions is guarded whatever the closure says.
     pub fn to(is_guarded: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         let convention = Profile::default().convention();
@@ -187,8 +188,8 @@ impl IdempotentRequests {
         &self,
         request: &mut Request,
         extensions: &mut Extensions,
-    ) -> std::result::Result<Option<IdempotencyKey>, InvalidKey> {
-        let given = extensions.get::<IdempotencyKey>().cloned();
+    ) -> Result<Option<OutgoingKey>> {
+        let given = extensions.get::<OutgoingKey>().cloned();
         let first_sent = extensions.get::<FirstSent>().copied();
         let used = extensions.get::<Used>();
         let used = used.filter(|used| used.is_of(request)).cloned();
@@ -199,12 +200,16 @@ impl IdempotentRequests {
         let (name, is_quoted) = (&self.convention.key, self.convention.is_quoted());
         let mut lines = request.headers().get_all(name).iter();
         let key = match (lines.next(), lines.next()) {
-            (Some(line), None) => IdempotencyKey::read(line, is_quoted)?,
-            (Some(_), Some(_)) => return Err(InvalidKey),
+            (Some(line), None) => OutgoingKey::read(line, is_quoted).map_err(Error::middleware)?,
+            (Some(_), Some(_)) => return Err(Error::middleware(InvalidKey)),
             (None, _) => {
                 let used = used.as_ref().map(|used| used.key.clone());
-                let key = given.or(used).unwrap_or_else(IdempotencyKey::random);
-                let value = key.header(is_quoted).map_err(|_| InvalidKey)?;
+                let key = given.or(used);
+                if key.is_none() && extensions.get::<String>().is_some() {
+                    return Err(Error::middleware(TextIsNoKey));
+                }
+                let key = key.unwrap_or_else(OutgoingKey::random);
+                let value = key.header(is_quoted).map_err(Error::middleware)?;
                 request.headers_mut().insert(name, value);
                 key
             }
@@ -234,10 +239,10 @@ impl IdempotentRequests {
 }
 
 /// The key of a request that was sent and the time of its first try, in its extensions. A key of the caller has the type
-/// [`IdempotencyKey`] there, and another middleware with other servers must not take a made key for it.
+/// [`OutgoingKey`] there, and another middleware with other servers must not take a made key for it.
 #[derive(Clone)]
 struct Used {
-    key: IdempotencyKey,
+    key: OutgoingKey,
     method: Method,
     url: Url,
     first_sent: FirstSent,
@@ -257,8 +262,7 @@ impl Middleware for IdempotentRequests {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        let key = self.add_key(&mut request, extensions);
-        let Some(key) = key.map_err(Error::middleware)? else {
+        let Some(key) = self.add_key(&mut request, extensions)? else {
             return next.run(request, extensions).await;
         };
         self.tries.send(key, request, extensions, next).await

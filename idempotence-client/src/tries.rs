@@ -12,7 +12,7 @@ use crate::advice::{self, Advice};
 use crate::answer::Answer;
 use crate::backoff::Backoff;
 use crate::body;
-use crate::key::IdempotencyKey;
+use crate::key::OutgoingKey;
 use crate::problem::{self, Problem};
 use crate::unanswered::{Failure, Unanswered};
 
@@ -51,7 +51,7 @@ impl Patience {
 impl Tries {
     pub(crate) async fn send(
         &self,
-        key: IdempotencyKey,
+        key: OutgoingKey,
         request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
@@ -67,7 +67,7 @@ impl Tries {
     async fn repeat(
         &self,
         patience: Patience,
-        key: IdempotencyKey,
+        key: OutgoingKey,
         mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
@@ -107,7 +107,7 @@ impl Tries {
     /// Sends the request once.
     async fn once(
         &self,
-        key: &IdempotencyKey,
+        key: &OutgoingKey,
         tries: u32,
         request: Request,
         extensions: &mut Extensions,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use http::Method;
 
-use crate::key::IdempotencyKey;
+use crate::key::OutgoingKey;
 
 /// A request with a key got no answer until the deadline. Its work may be done or not.
 ///
@@ -26,7 +26,7 @@ use crate::key::IdempotencyKey;
 /// ```
 #[derive(Debug)]
 pub struct Unanswered {
-    pub(crate) key: IdempotencyKey,
+    pub(crate) key: OutgoingKey,
     pub(crate) method: Method,
     /// Scheme, host and port.
     pub(crate) server: String,
@@ -54,7 +54,7 @@ impl Unanswered {
     }
 
     /// The key of the request. Only a request with this key cannot do the work twice.
-    pub fn key(&self) -> &IdempotencyKey {
+    pub fn key(&self) -> &OutgoingKey {
         &self.key
     }
 

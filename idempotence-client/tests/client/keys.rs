@@ -4,9 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use http::{Extensions, HeaderName, Method};
-use idempotence_client::{
-    Answer, FirstSent, IdempotencyKey, IdempotentRequests, InvalidKey, Profile,
-};
+use idempotence_client::{Answer, FirstSent, IdempotentRequests, InvalidKey, OutgoingKey, Profile};
 use reqwest::{Request, Response};
 use reqwest_middleware::{ClientBuilder, Error, Middleware, Next, Result};
 
@@ -42,7 +40,7 @@ async fn all_tries_of_a_request_have_one_key_and_each_request_has_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn the_key_of_the_caller_is_kept() {
-    let key: IdempotencyKey = r#"order "7""#.parse().unwrap();
+    let key: OutgoingKey = r#"order "7""#.parse().unwrap();
     let script = lost(1);
     let client = script.client(requests());
     client
@@ -65,6 +63,25 @@ async fn the_key_of_the_caller_is_kept() {
     let response = request.send().await.unwrap();
     assert_eq!(script.keys(), [(); 2].map(|()| Some("seven".to_owned())));
     assert_eq!(Answer::of(&response).unwrap().key().as_str(), "seven");
+}
+
+/// With a key that the middleware makes instead, a run after a crash would pay again.
+#[tokio::test(start_paused = true)]
+async fn a_text_in_the_extensions_is_an_error_that_names_the_type_of_a_key() {
+    let script = lost(1);
+    let text = "e18bfb23-4ead-820e-80c0-6e0d9a3279a5";
+    let client = script.client(requests());
+    let request = client.post(URL).with_extension(text.to_owned());
+    let error = request.send().await.unwrap_err();
+    assert_eq!(script.tries(), 0);
+    let says = "the extensions of the request have a `String`, which is no idempotency key: \
+                use `.with_extension(OutgoingKey::try_from(text)?)`";
+    assert!(error.to_string().contains(says), "{error}");
+
+    let key = OutgoingKey::try_from(text.to_owned()).unwrap();
+    let request = client.post(URL).with_extension(text.to_owned());
+    request.with_extension(key).send().await.unwrap();
+    assert_eq!(script.keys()[0].as_deref(), Some(&*format!("\"{text}\"")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +109,7 @@ async fn only_guarded_requests_get_a_key_and_another_try() {
     let script = lost(1);
     let request = script.client(requests()).put(other_host);
     let response = request
-        .with_extension(IdempotencyKey::random())
+        .with_extension(OutgoingKey::random())
         .send()
         .await
         .unwrap();
@@ -167,7 +184,7 @@ async fn a_header_of_another_name_has_the_key_without_quotes() {
 async fn a_key_of_the_caller_keeps_the_time_of_its_first_try_over_a_restart() {
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
     let stored = UNIX_EPOCH + Duration::from_millis(784_111_777_900);
-    let key = IdempotencyKey::random();
+    let key = OutgoingKey::random();
     let script = lost(1);
     let client = script.client(requests().profile(Profile::Repeatability));
     let request = client.post(URL).with_extension(key.clone());
@@ -302,7 +319,7 @@ async fn another_key_has_its_own_first_try() {
     let stored = UNIX_EPOCH + Duration::from_millis(784_111_777_900);
     let script = Script::default();
     let inner = script.client(requests().profile(Profile::Repeatability));
-    let (first, second) = (IdempotencyKey::random(), IdempotencyKey::random());
+    let (first, second) = (OutgoingKey::random(), OutgoingKey::random());
     let mut extensions = Extensions::new();
     extensions.insert(first);
     extensions.insert(FirstSent::at(stored));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idempotence::http::Profile;
 use idempotence::{Idempotency, MemoryStore};
-use idempotence_client::{Answer, IdempotencyKey, IdempotentRequests, Unanswered};
+use idempotence_client::{Answer, IdempotentRequests, OutgoingKey, Unanswered};
 use idempotence_test_servers::RedisServer;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use tokio::sync::Barrier;
@@ -206,7 +206,7 @@ async fn a_later_request_with_the_key_of_the_caller_gets_the_first_answer() {
     let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
     let server = shop.serve(&idempotency, Profile::Ietf).await;
     let proxy = Proxy::start(vec![server], vec![Fault::Silence, Fault::None]).await;
-    let key = IdempotencyKey::random();
+    let key = OutgoingKey::random();
     let impatient = guarded(
         requests()
             .deadline(Duration::from_secs(1))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use idempotence::http::Profile as Convention;
 use idempotence::{Idempotency, MemoryStore};
-use idempotence_client::{Answer, IdempotencyKey, IdempotentRequests, Profile};
+use idempotence_client::{Answer, IdempotentRequests, OutgoingKey, Profile};
 use reqwest_middleware::ClientBuilder;
 
 use crate::proxy::{Fault, Proxy};
@@ -101,7 +101,7 @@ async fn a_running_request_is_waited_for_with_each_convention() {
         let client = ClientBuilder::new(client().build().unwrap())
             .with(requests)
             .build();
-        let key = IdempotencyKey::random();
+        let key = OutgoingKey::random();
         let request = client
             .post(format!("http://{server}/orders"))
             .body("slow")
