@@ -339,7 +339,7 @@ impl Open {
             return Ok(());
         }
         if let Some(rejected) = self.invalid_token.take() {
-            context.shared.observers().emit_refused(&rejected);
+            context.shared.observers().emit_refused_in_call(&rejected);
             return Err(rejected.at(&context.site));
         }
         self.invalid_key.take().map_or(Ok(()), Err)

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use tracing::Level;
+
 use super::kind::EventKind;
 use crate::error::catalog::Group;
 use crate::error::{Error, Site};
@@ -20,6 +22,8 @@ pub struct Event<'a> {
     took: Option<Duration>,
     error: Option<&'a (dyn StdError + 'static)>,
     because: Option<&'a str>,
+    /// Whether the event is about a part of a call whose end says the same.
+    in_call: bool,
 }
 
 impl<'a> Event<'a> {
@@ -61,6 +65,7 @@ impl<'a> Event<'a> {
             took: None,
             error: None,
             because: None,
+            in_call: false,
         }
     }
 
@@ -84,9 +89,24 @@ impl<'a> Event<'a> {
         self
     }
 
+    /// The event of an operation that its call has begun. If the operation is refused, the end of the call says why.
+    pub(crate) fn in_call(mut self, in_call: bool) -> Self {
+        self.in_call = in_call;
+        self
+    }
+
     pub(crate) fn because(mut self, why: &'a str) -> Self {
         self.because = Some(why);
         self
+    }
+
+    /// The level of its line. What the end of a call says again is logged at DEBUG.
+    pub(super) fn level(&self) -> Level {
+        if self.in_call {
+            Level::DEBUG
+        } else {
+            self.kind.level()
+        }
     }
 
     /// The sentence without the endpoint and the key.

@@ -52,7 +52,7 @@ macro_rules! write_line {
                 )
             };
         }
-        match $event.kind().level() {
+        match $event.level() {
             Level::ERROR => write_at!(ERROR),
             Level::WARN => write_at!(WARN),
             Level::INFO => write_at!(INFO),

@@ -72,7 +72,7 @@ use super::throttle::ThrottledLog;
 ///   the label `other`.
 /// * `outcome` is the word of an [`EventKind`](crate::EventKind): of an end of a call ([`is_end`](crate::EventKind::is_end)) in the metrics of calls, of an operation
 ///   ([`is_operation`](crate::EventKind::is_operation)) in the metrics of operations, and of any other event of a call in the rest. A call with the option `token` also redeems its
-///   token in an operation: if the operation is `token_rejected`, the call ends as `token_refused`.
+///   token in an operation: if the operation is `token_rejected`, the call ends as `token_refused`. Only the end is logged above DEBUG.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an observer",
     label = "not an observer",

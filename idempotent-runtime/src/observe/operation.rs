@@ -12,6 +12,7 @@ pub(crate) struct Operation<'a> {
     observers: &'a Observers,
     site: &'a Site,
     began: Option<Instant>,
+    in_call: bool,
     ended: bool,
 }
 
@@ -22,6 +23,7 @@ impl Observers {
             observers: self,
             site,
             began: self.start_time(),
+            in_call: false,
             ended: false,
         }
     }
@@ -30,9 +32,21 @@ impl Observers {
     pub(crate) fn emit_refused(&self, error: &Error) {
         self.emit_since(self.start_time(), Event::of_operation(error));
     }
+
+    /// Does the same as [`emit_refused`](Self::emit_refused), for an operation of a call.
+    pub(crate) fn emit_refused_in_call(&self, error: &Error) {
+        let event = Event::of_operation(error).in_call(true);
+        self.emit_since(self.start_time(), event);
+    }
 }
 
 impl Operation<'_> {
+    /// The same operation. If `in_call`, it is a part of a call, whose end is logged.
+    pub(crate) fn in_call(mut self, in_call: bool) -> Self {
+        self.in_call = in_call;
+        self
+    }
+
     /// Emits `kind` after a success, else the event of the error.
     pub(crate) fn finish<T>(self, outcome: &Result<T, Error>, kind: EventKind) {
         match outcome {
@@ -51,6 +65,7 @@ impl Operation<'_> {
 
     fn emit(&mut self, event: Event<'_>) {
         self.ended = true;
+        let event = event.in_call(self.in_call);
         self.observers.emit_since(self.began, event);
     }
 }

@@ -53,7 +53,7 @@ impl ThrottledLog {
 
     /// Writes the line of an event, or counts it. Writes the counts of windows that have ended.
     pub(super) fn write(&self, event: &Event<'_>) {
-        if !self.sums_up || !is_summed(event.kind()) {
+        if !self.sums_up || !is_summed(event) {
             if self.has_counts.load(Ordering::Relaxed) {
                 self.flush_ended();
             }
@@ -148,12 +148,12 @@ fn write_counts(windows: &[Window], now: Instant) {
 
 /// Whether repeated lines of this kind are summed up. The keys of lost leases and of missing records must be checked by hand, so
 /// each of these lines is written.
-fn is_summed(kind: EventKind) -> bool {
-    match kind {
+fn is_summed(event: &Event<'_>) -> bool {
+    match event.kind() {
         EventKind::Overrun | EventKind::Unrecorded => false,
         // A process that dies may leave many keys.
         EventKind::Stuck | EventKind::TookOver => true,
-        _ => kind.level() <= Level::WARN,
+        _ => event.level() <= Level::WARN,
     }
 }
 

@@ -10,6 +10,7 @@ use idempotent_runtime::{
 };
 
 use crate::protocol::guarded::{millis, secs};
+use support::log_capture::LogCapture;
 
 /// The name of the endpoint, and of the counter, set and filter in its body.
 const NAME: &str = "orders.submit";
@@ -102,6 +103,33 @@ async fn a_call_with_a_refused_token_emits_one_end_and_the_redemption() {
     let refused = call.run(async { Ok::<_, Error>(()) }).await.unwrap_err();
     assert_eq!(refused.code(), "token_used");
     assert_eq!(observed.kinds(), ["token_rejected", "token_refused"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_with_a_refused_token_logs_one_line() {
+    let (observed, store) = (Observed::default(), faulty());
+    let idempotency = observed.handle(store.clone());
+    let unknown = "0".repeat(64);
+    let submit = async |token: &str| {
+        let call = idempotency.call(NAME).key(&USER).ttl(secs(60));
+        let call = call.token(token, &USER, NAME);
+        call.run(async { Ok::<_, Error>(()) }).await.unwrap_err()
+    };
+    for (token, code) in [(&*unknown, "token_unknown"), ("none", "token_malformed")] {
+        let log = LogCapture::start();
+        assert_eq!(submit(token).await.code(), code);
+        let lines = [log.at("INFO"), log.at("WARN")].concat();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("token_refused"), "{lines:?}");
+    }
+
+    let log = LogCapture::start();
+    idempotency
+        .tokens()
+        .redeem(&unknown, &USER, NAME)
+        .await
+        .unwrap_err();
+    assert_eq!(log.at("INFO").len(), 1, "an operation outside of a call");
 }
 
 /// The event of an operation carries the time that the store took, whatever the outcome is.

@@ -91,18 +91,19 @@ impl Redemption {
     /// If the future is dropped before the store has answered, a background job tries to give the token back.
     pub(crate) async fn redeem(self) -> Result<Redeemed, Error> {
         let guard = SendGuard::for_redemption(&self.0);
-        self.redeem_with(guard).await
+        self.redeem_with(guard, false).await
     }
 
     /// Does the same as [`redeem`](Self::redeem), for a call. Without an answer the token [is in doubt](Self::is_in_doubt), and
     /// nothing is sent in the background: the end of the call [sends it back](Self::send_back).
     pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
         let guard = SendGuard::for_call(&self.0);
-        self.redeem_with(guard).await
+        self.redeem_with(guard, true).await
     }
 
-    async fn redeem_with(self, guard: SendGuard) -> Result<Redeemed, Error> {
+    async fn redeem_with(self, guard: SendGuard, in_call: bool) -> Result<Redeemed, Error> {
         let operation = self.0.shared.observers().begin(&self.0.site);
+        let operation = operation.in_call(in_call);
         let redeemed = self.exchange(guard).await;
         operation.finish(&redeemed, EventKind::TokenRedeemed);
         redeemed
