@@ -1,10 +1,13 @@
-//! Random numbers and the time of day. In this crate's tests the `simulation` replaces both, so that a seed repeats a run.
+//! Random numbers, the time of day, and whether there are timers. In this crate's tests the `simulation` replaces the first two, so that a
+//! seed repeats a run.
 
 use std::cell::{Cell, RefCell};
+use std::panic;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
+use tokio::runtime::Handle;
 
 #[cfg(test)]
 use crate::simulation::source as simulated;
@@ -21,6 +24,14 @@ pub(crate) fn random_bits() -> u128 {
     let mut bits = [0; 16];
     draw(&mut bits);
     u128::from_ne_bytes(bits)
+}
+
+/// Whether the current tokio runtime has timers. True outside of a runtime, where no timer is needed.
+///
+/// tokio answers only with a panic, so its message is printed once more.
+pub(crate) fn has_timers() -> bool {
+    Handle::try_current().is_err()
+        || panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()
 }
 
 fn draw(bits: &mut [u8]) {

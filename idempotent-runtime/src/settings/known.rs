@@ -20,6 +20,7 @@ use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
 use crate::policy::times::Times;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::world;
 
 /// The endpoints of a handle.
 #[derive(Debug)]
@@ -54,6 +55,10 @@ struct Recent {
     policy: Policy,
     times: Result<Times, &'static str>,
 }
+
+/// Why a call may not run on a runtime without a time driver: its lease would end while its body runs.
+const NO_TIMERS: &str = "the tokio runtime has no time driver, so the lease could not be renewed and the body did not run; call \
+                         `enable_time` or `enable_all` on the builder of the runtime";
 
 /// How many endpoints a thread remembers.
 const RECENT: usize = 8;
@@ -132,6 +137,9 @@ impl KnownEndpoints {
         policy: &mut Policy,
     ) -> Result<Times, &'static str> {
         let Some(name) = endpoint.of_the_program() else {
+            if !world::has_timers() {
+                return Err(NO_TIMERS);
+            }
             return self.look_up(endpoint, policy).1;
         };
         let name = (name.as_ptr().addr(), name.len());
@@ -149,6 +157,9 @@ impl KnownEndpoints {
             _ => None,
         });
         recent.unwrap_or_else(|| {
+            if !world::has_timers() {
+                return Err(NO_TIMERS);
+            }
             // Not inside the borrow above: a log that is written here may make guarded calls.
             let attribute = *policy;
             let (version, times) = self.look_up(endpoint, policy);

@@ -1,5 +1,6 @@
 //! One scheduler renews all leases of a runtime. A failure of one lease does not affect the others.
 
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{Swap, Wrap};
-use idempotent_runtime::{MemoryStore, Policy, Renew, StoreError};
+use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Renew, StoreError};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
@@ -65,6 +66,33 @@ fn paused_runtime() -> Runtime {
         .start_paused(true)
         .build()
         .unwrap()
+}
+
+/// Its lease could not be renewed, so the body would lose its key.
+#[test]
+fn a_call_on_a_runtime_without_timers_is_an_error() {
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let idempotency = Idempotency::new(MemoryStore::new());
+    for name in ["orders.pay".to_owned().into(), Cow::Borrowed("orders.pay")] {
+        for _ in 0..2 {
+            let call = idempotency.call(name.clone()).key(&1).ttl(secs(60));
+            let body = async {
+                if true {
+                    unreachable!("the body runs")
+                }
+                Ok::<_, Error>(())
+            };
+            let refused = runtime.block_on(call.run(body));
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.code(), "invalid_policy");
+            assert!(refused.to_string().contains("`enable_time`"), "{refused}");
+        }
+    }
+    let timers = paused_runtime();
+    let call = idempotency.call("orders.pay").key(&1).ttl(secs(60));
+    timers
+        .block_on(call.run(async { Ok::<_, Error>(()) }))
+        .unwrap();
 }
 
 #[test]
