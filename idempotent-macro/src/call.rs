@@ -86,15 +86,22 @@ impl Call<'_> {
 
     // Output: Endpoint::named("orders.pay")
     //         Endpoint::at(path_of(|| {}))
+    //         Endpoint::written_at(path_of(|| {}), &("src/orders.rs", 12, 21))
     //
     // The type name of a closure contains the function around it and the type on which this function is called, also in a
-    // generic `impl`, in a default method, and without a receiver.
+    // generic `impl`, in a default method, and without a receiver. Functions in two blocks of one function have the same type
+    // name: their places tell them apart.
     fn endpoint(&self) -> TokenStream {
         let private = self.options.private(Span::mixed_site());
         if let Some(name) = &self.options.name {
             return mixed!(#private::Endpoint::named(#name));
         }
-        mixed!(#private::Endpoint::at(#private::path_of(|| {})))
+        match place(self.function) {
+            None => mixed!(#private::Endpoint::at(#private::path_of(|| {}))),
+            Some(place) => {
+                mixed!(#private::Endpoint::written_at(#private::path_of(|| {}), &#place))
+            }
+        }
     }
 
     // Output: { const POLICY: Policy = <policy>; register! { "orders.pay", Some(|| POLICY) } POLICY }
@@ -105,7 +112,7 @@ impl Call<'_> {
     fn registered(&self) -> TokenStream {
         let (private, policy) = (self.options.private(Span::mixed_site()), self.policy());
         let tx = self.options.tx.as_ref().map(|_| mixed!(, tx = true));
-        let place = place(self.function);
+        let place = place(self.function).map(|place| mixed!(, at = #place));
         match &self.options.name {
             None => policy,
             Some(name) if self.is_fixed() => mixed!({
@@ -196,7 +203,7 @@ fn place(name: &Ident) -> Option<TokenStream> {
     }
     let span = name.span().unwrap();
     let (file, line, column) = (span.file(), span.line(), span.column());
-    Some(mixed!(, at = (#file, #line, #column)))
+    Some(mixed!((#file, #line, #column)))
 }
 
 fn variant(value: impl Debug) -> Ident {

@@ -6,5 +6,6 @@ pub mod fingerprint;
 pub(crate) mod hex;
 pub(crate) mod kind;
 pub(crate) mod name;
+pub(crate) mod path_name;
 pub(crate) mod request_id;
 pub(crate) mod route;

@@ -1,13 +1,12 @@
 //! The name of a guarded function, for operators and settings.
 
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::Arc;
 
-use crate::key::name::{InvalidName, LONGEST, LONGEST_NAME, shortened, why_invalid};
+use crate::key::name::{InvalidName, LONGEST, LONGEST_NAME, why_invalid};
+use crate::key::path_name::{self, Place};
 use crate::key::route::RouteName;
 
 /// The name of a guarded function or of a route. Two functions with equal names share an endpoint on purpose.
@@ -36,7 +35,12 @@ impl Endpoint {
 
     /// Returns the endpoint of a function without the option `name`, from the type name of a closure in the function.
     pub fn at(path: &'static str) -> Self {
-        Self(Name::Function(Cow::Borrowed(derived(path))))
+        Self::written_at(path, &("", 0, 0))
+    }
+
+    /// Does the same as [`at`](Self::at). The place in the source code tells functions with equal paths apart.
+    pub fn written_at(path: &'static str, place: &'static Place) -> Self {
+        Self(Name::Function(Cow::Borrowed(path_name::of(path, place))))
     }
 
     /// Returns the endpoint of a route of the program.
@@ -105,6 +109,11 @@ impl Endpoint {
         }
     }
 
+    /// Why no call of this function may run: another function without the option `name` has the same path.
+    pub(crate) fn shared_path(&self) -> Option<&'static str> {
+        path_name::shared(self.of_the_program()?)
+    }
+
     /// The name, if it is a constant of the program. A program has few constants, but may compute any number of names.
     pub(crate) fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
@@ -142,127 +151,9 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Returns the interned name of `path`. Each guarded function leaks one short string.
-fn derived(path: &'static str) -> &'static str {
-    thread_local! {
-        /// The latest names of this thread, so that most calls take no lock.
-        static RECENT: [Cell<(Place, &'static str)>; 16] = const { [const { Cell::new(((0, 0), "")) }; 16] };
-    }
-    let place = (path.as_ptr().addr(), path.len());
-    RECENT.with(|recent| {
-        let recent = &recent[(place.0 / 8 + place.1) % recent.len()];
-        let (known, name) = recent.get();
-        if known == place {
-            return name;
-        }
-        let name = interned(path, place);
-        recent.set((place, name));
-        name
-    })
-}
-
-/// The address and the length of a path. They are faster to compare than its text.
-type Place = (usize, usize);
-
-fn interned(path: &'static str, place: Place) -> &'static str {
-    static NAMES: LazyLock<RwLock<HashMap<Place, &'static str>>> = LazyLock::new(RwLock::default);
-
-    let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
-    if let Some(name) = names.get(&place) {
-        return name;
-    }
-    drop(names);
-    let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
-    names.entry(place).or_insert_with(|| derive(path).leak())
-}
-
-// Input:  `shop::Cards::pay::{{closure}}::{{closure}}`
-// Output: `shop.Cards.pay`
-//
-// Input:  `shop::Repo<shop::User>::save<&str, u8>::{{closure}}::{{closure}}`
-// Output: `shop.Repo<shop.User>.save`
-//
-// The type of the receiver is part of the name. The types of the arguments are not: a `&str` and a `String` with the
-// same text are equal.
-fn derive(path: &str) -> String {
-    let function = path.replace("::{{closure}}", "");
-    // Redis Cluster reads braces as a hash tag and would put all keys of the endpoint into one slot. A `#` marks the keys of
-    // records that are not calls. A `:` ends a part of a key. A generic constant of type `char` can put them into a path.
-    let name = without_arguments(&function)
-        .replace("::", ".")
-        .replace('%', "%25")
-        .replace('#', "%23")
-        .replace(':', "%3a")
-        .replace('{', "(")
-        .replace('}', ")");
-    shortened(name)
-}
-
-/// Removes the generic arguments of the function: `save<&str, fn(u8) -> u8>` becomes `save`.
-fn without_arguments(function: &str) -> &str {
-    if !function.ends_with('>') {
-        return function;
-    }
-    let mut depth = 0_usize;
-    for (at, char) in function.char_indices().rev() {
-        match char {
-            '>' if !function[..at].ends_with('-') => depth += 1,
-            '<' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 {
-            let function = &function[..at];
-            return function.strip_suffix("::").unwrap_or(function);
-        }
-    }
-    function
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_has_module_type_and_function() {
-        for (path, name) in [
-            ("shop::pay::{{closure}}::{{closure}}", "shop.pay"),
-            ("shop::Cards::pay::{{closure}}", "shop.Cards.pay"),
-            (
-                "<shop::Cards as shop::Pay>::pay::{{closure}}::{{closure}}",
-                "<shop.Cards as shop.Pay>.pay",
-            ),
-            (
-                "shop::Repo<shop::User>::save::{{closure}}",
-                "shop.Repo<shop.User>.save",
-            ),
-        ] {
-            assert_eq!(derive(path), name);
-        }
-    }
-
-    #[test]
-    fn an_identifier_of_any_script_is_part_of_a_name() {
-        for (path, name) in [
-            ("shop::भुगतान_करें::{{closure}}", "shop.भुगतान_करें"),
-            ("shop::स्थिति::{{closure}}", "shop.स्थिति"),
-            ("shop::支付::{{closure}}", "shop.支付"),
-            (
-                "shop::e\u{301}te\u{301}::{{closure}}",
-                "shop.e\u{301}te\u{301}",
-            ),
-        ] {
-            assert_eq!(derive(path), name);
-            assert!(Endpoint::called(name).is_ok(), "{name}");
-        }
-        for name in [
-            "orders pay",
-            "orders\u{a0}pay",
-            "orders\u{85}pay",
-            "orders/pay",
-        ] {
-            assert!(Endpoint::called(name).is_err(), "{name:?}");
-        }
-    }
 
     #[test]
     fn an_operator_names_a_route_as_the_program_does_or_as_a_key_does() {
@@ -278,53 +169,30 @@ mod tests {
     }
 
     #[test]
-    fn the_types_of_arguments_are_not_in_a_name() {
+    fn an_operator_names_a_function_as_its_path_is_written_in_keys() {
         for path in [
-            "shop::Repo<shop::User>::save<&str, u8>::{{closure}}",
-            "shop::Repo<shop::User>::save<alloc::vec::Vec<u8>>::{{closure}}",
-            "shop::Repo<shop::User>::save<fn(u8) -> u8>::{{closure}}",
-            "shop::Repo<shop::User>::save::<u8>::{{closure}}",
+            "shop::भुगतान_करें::{{closure}}",
+            "shop::स्थिति::{{closure}}",
+            "shop::支付::{{closure}}",
+            "shop::e\u{301}te\u{301}::{{closure}}",
+            "shop::Sheet<'#'>::save::{{closure}}",
+            "shop::Sheet<':'>::save::{{closure}}",
+            "shop::Sheet<'%'>::save::{{closure}}",
+            "#tx::pay::{{closure}}",
         ] {
-            assert_eq!(derive(path), "shop.Repo<shop.User>.save");
+            let name = Endpoint::at(path).to_string();
+            assert!(Endpoint::called(&name).is_ok(), "{name}");
         }
-    }
-
-    #[test]
-    fn braces_never_reach_a_key() {
-        let name = derive("shop::{{impl}}::pay::Arr<{ 3 }>::pay");
-        assert!(!name.contains(['{', '}']), "{name}");
-    }
-
-    #[test]
-    fn separators_of_a_key_never_reach_a_name() {
-        for (path, name) in [
-            (
-                "shop::Sheet<'#'>::save::{{closure}}",
-                "shop.Sheet<'%23'>.save",
-            ),
-            (
-                "shop::Sheet<':'>::save::{{closure}}",
-                "shop.Sheet<'%3a'>.save",
-            ),
-            (
-                "shop::Sheet<'%'>::save::{{closure}}",
-                "shop.Sheet<'%25'>.save",
-            ),
-            ("#tx::pay::{{closure}}", "%23tx.pay"),
+        for name in [
+            "orders pay",
+            "orders\u{a0}pay",
+            "orders\u{85}pay",
+            "orders/pay",
         ] {
-            assert_eq!(derive(path), name);
-            assert!(Endpoint::called(name).is_ok(), "{name}");
+            assert!(Endpoint::called(name).is_err(), "{name:?}");
         }
         for name in ["#tx:orders.pay", "#count:logins", "orders:pay", "#"] {
             assert!(Endpoint::called(name).is_err(), "{name}");
         }
-    }
-
-    #[test]
-    fn a_long_name_is_cut_and_stays_unique() {
-        let long = |end: &str| derive(&format!("shop::Repo<{}{end}>::save", "é::".repeat(99)));
-        let (a, b) = (long("A"), long("B"));
-        assert!(a.len() <= LONGEST && b.len() <= LONGEST);
-        assert_ne!(a, b);
     }
 }

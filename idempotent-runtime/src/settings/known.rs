@@ -183,7 +183,7 @@ impl KnownEndpoints {
     ) -> (u64, Result<Times, &'static str>) {
         let (version, applied) = self.look_up_policy(endpoint, *policy);
         *policy = applied;
-        (version, policy.times())
+        (version, endpoint.shared_path().map_or(policy.times(), Err))
     }
 
     fn look_up_policy(&self, endpoint: &Endpoint, attribute: Policy) -> (u64, Policy) {

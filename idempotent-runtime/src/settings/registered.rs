@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Once;
 
+use crate::key::path_name::shared_paths;
 use crate::policy::Policy;
 
 /// A guarded function with the option `name`, collected when the program is linked.
@@ -49,7 +50,7 @@ impl Registered {
     }
 }
 
-/// The names that several functions share, one line for each name. Equal calls of these functions would be duplicates of each
+/// The names and the paths that several functions share, one line each. Equal calls of these functions would be duplicates of each
 /// other.
 ///
 /// A function with `tx` and a function without it may share a name, because their records have different keys.
@@ -65,7 +66,8 @@ pub(crate) fn shared_names() -> Vec<String> {
         let (count, places) = (places.len(), places.join(" and "));
         format!("{count} functions have the name `{name}`, so equal calls of them are duplicates of each other: {places}")
     });
-    lines.collect()
+    let paths = shared_paths().into_iter().map(str::to_owned);
+    lines.chain(paths).collect()
 }
 
 /// What to do about [`shared_names`].

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotence::{EndpointInfo, Idempotency, MemoryStore, Origin, endpoints, idempotent};
+use idempotence::{EndpointInfo, Error, Idempotency, MemoryStore, Origin, endpoints, idempotent};
 
 use crate::replay::Done;
 
@@ -123,4 +123,44 @@ async fn functions_without_a_name_are_listed_after_their_first_call_on_the_handl
     handle.scope(unnamed(1)).await.unwrap();
     assert!(listed(&handle, name).is_some());
     assert!(listed(&Idempotency::new(MemoryStore::new()), name).is_none());
+}
+
+/// Two functions in two blocks have one path.
+async fn in_blocks(id: u64, refund: bool) -> Result<&'static str, Error> {
+    if refund {
+        #[idempotent(key = "id", ttl = "1d")]
+        async fn submit(id: u64) -> Result<&'static str, Error> {
+            Ok("refunded")
+        }
+        submit(id).await
+    } else {
+        #[idempotent(key = "id", ttl = "1d")]
+        async fn submit(id: u64) -> Result<&'static str, Error> {
+            Ok("charged")
+        }
+        submit(id).await
+    }
+}
+
+#[tokio::test]
+async fn of_two_unnamed_functions_with_one_path_the_second_is_refused_at_its_first_call() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let calls = async {
+        assert_eq!(in_blocks(1, false).await.unwrap(), "charged");
+        for id in [1, 2] {
+            let refused = in_blocks(id, true).await.unwrap_err();
+            assert_eq!(refused.code(), "invalid_policy");
+            let says = "two functions have the path `replay.endpoints.in_blocks.submit`";
+            assert!(refused.to_string().contains(says), "{refused}");
+            assert!(refused.to_string().contains(file!()), "{refused}");
+        }
+        // The first keeps its name, so its keys are found again.
+        assert_eq!(in_blocks(2, false).await.unwrap(), "charged");
+        assert!(in_blocks(1, false).await.unwrap_err().is_duplicate());
+    };
+    idempotency.scope(calls).await;
+    let diagnosis = idempotency.doctor().await;
+    let mut findings = diagnosis.findings().iter();
+    let says = "`attribute.replay.endpoints.in_blocks.submit`";
+    assert!(findings.any(|finding| finding.found().contains(says)));
 }

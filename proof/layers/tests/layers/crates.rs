@@ -180,13 +180,14 @@ const OBSERVERS: [&str; 10] = [
 ];
 
 /// The files of keys from the bottom up: each uses only files before it.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "key/hex",
     "key/fingerprint/digest",
     "key/fingerprint/canonical",
     "key/fingerprint/encode",
     "key/fingerprint",
     "key/name",
+    "key/path_name",
     "key/route",
     "key/endpoint",
     "key/downstream",
