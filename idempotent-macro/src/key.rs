@@ -34,6 +34,9 @@ impl Key {
         if option != "token" && !parts.is_empty() && parts.iter().all(is_constant) {
             return Err(constant(option, span));
         }
+        if parts.iter().any(|part| matches!(part, Expr::Infer(_))) {
+            return Err(no_name(option, span));
+        }
         Ok(Self {
             option,
             parts,
@@ -156,24 +159,56 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
     }
     for part in &mut parts {
         if !is_path(part) {
-            let written = part.to_token_stream();
-            let message = format_args!("`{written}` is neither an argument nor a field of one");
-            let help = if matches!(part, Expr::Block(_)) {
-                format!(
-                    "write names without braces, as in `{option} = \"{}\"`",
-                    example(option, "id")
-                )
-            } else {
-                format!(
-                    "write expressions without quotes, as in `{option} = ({})`",
-                    example(option, "id()")
-                )
-            };
-            return Err(error(text.span(), message, help));
+            return Err(no_path(option, part, text.span()));
         }
         unhook(part);
     }
     Ok(parts.into_iter().collect())
+}
+
+/// The error of a part in a string that is no path of names.
+fn no_path(option: &str, part: &Expr, span: Span) -> syn::Error {
+    let named = match part {
+        Expr::Infer(_) => return no_name(option, span),
+        Expr::Reference(reference) => Some(("&", &*reference.expr)),
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => Some(("*", &*unary.expr)),
+        _ => None,
+    };
+    if let Some((sign, name)) = named.filter(|(_, name)| is_path(name)) {
+        let name = name.to_token_stream().to_string().replace(' ', "");
+        let message = format_args!("`{sign}{name}` is an expression, and a string takes names");
+        let help = format_args!(
+            "write the name alone, as in `{option} = \"{name}\"`: each part is borrowed, and a reference is equal to its value"
+        );
+        return error(span, message, help);
+    }
+    let written = part.to_token_stream();
+    let message = format_args!("`{written}` is neither an argument nor a field of one");
+    let help = if matches!(part, Expr::Block(_)) {
+        format!(
+            "write names without braces, as in `{option} = \"{}\"`",
+            example(option, "id")
+        )
+    } else {
+        format!(
+            "write expressions without quotes, as in `{option} = ({})`",
+            example(option, "id()")
+        )
+    };
+    error(span, message, help)
+}
+
+/// The error of a part that is `_`.
+fn no_name(option: &str, span: Span) -> syn::Error {
+    let message = format_args!("`_` in `{option}` names no argument");
+    let otherwise = match option {
+        "payload" => "or leave `payload` out",
+        option => without_parts(option),
+    };
+    let help = format_args!(
+        "give the argument a name, as in `_user_id: u64`, and write `{option} = \"_user_id\"`; {otherwise}"
+    );
+    error(span, message, help)
 }
 
 fn example(option: &str, id: &str) -> String {

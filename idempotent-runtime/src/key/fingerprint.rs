@@ -52,7 +52,8 @@ pub use self::digest::{Digest, Fingerprint, UnencodablePart};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key or a payload, because it does not implement `serde::Serialize`",
     label = "not a key part",
-    note = "name a field of it, as in `key = \"request.id\"`, or write `#[derive(serde::Serialize)]` on the type"
+    note = "name a field of it, as in `key = \"request.id\"`, or write `#[derive(serde::Serialize)]` on the type",
+    note = "of a type of another crate, switch its feature `serde` on, or write an expression, as in `key = (url.as_str())`; for a type parameter write the bound `T: serde::Serialize`"
 )]
 pub trait KeyPart: Serialize {}
 
