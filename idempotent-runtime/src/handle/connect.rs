@@ -10,7 +10,10 @@ use crate::store::memory::MemoryStore;
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
-        scheme if is_redis(scheme) => connected!("redis", crate::RedisStore, "Redis", url),
+        scheme if is_redis(scheme) => {
+            let tls = is_encrypted(scheme).then_some("`redis-rustls`, or `redis-native-tls`,");
+            connected!("redis", crate::RedisStore, "Redis", url, tls)
+        }
         "postgres" | "postgresql" => {
             connected!("postgres", crate::PostgresStore, "PostgreSQL", url)
         }
@@ -37,7 +40,12 @@ fn unknown_scheme(url: &str) -> SetupError {
 
 /// Connects to a store of a feature. Without the feature the error names it.
 macro_rules! connected {
-    ($feature:literal, $store:ty, $name:literal, $url:ident) => {{
+    ($feature:literal, $store:ty, $name:literal, $url:ident) => {
+        connected!($feature, $store, $name, $url, None::<&str>)
+    };
+    ($feature:literal, $store:ty, $name:literal, $url:ident, $tls:expr) => {{
+        // A URL with TLS needs another feature, which enables this one.
+        let feature = $tls.unwrap_or(concat!("`", $feature, "`"));
         #[cfg(feature = $feature)]
         let connected = match <$store>::connect($url).await {
             Ok(store) => Ok(Arc::new(store) as Arc<dyn Store>),
@@ -47,17 +55,21 @@ macro_rules! connected {
             )),
         };
         #[cfg(not(feature = $feature))]
-        let connected = Err(SetupError::new(concat!(
-            "a URL of ",
-            $name,
-            " needs the feature `",
-            $feature,
-            "` of the crate `idempotence`"
+        let connected = Err(SetupError::new(format!(
+            "a URL of {} needs the feature {feature} of the crate `idempotence`",
+            $name
         )));
+        #[cfg(feature = $feature)]
+        let _ = feature;
         connected
     }};
 }
 use connected;
+
+/// Whether a URL of Redis asks for TLS.
+fn is_encrypted(scheme: &str) -> bool {
+    scheme.starts_with("rediss") || scheme == "valkeys"
+}
 
 /// Whether the Redis store must check the URL.
 fn is_redis(scheme: &str) -> bool {
@@ -75,6 +87,21 @@ mod tests {
         for (url, feature, built_in) in [
             ("redis://localhost/", "redis", cfg!(feature = "redis")),
             ("valkey://localhost/", "redis", cfg!(feature = "redis")),
+            (
+                "rediss://localhost/",
+                "redis-rustls",
+                cfg!(feature = "redis"),
+            ),
+            (
+                "rediss-cluster://localhost/",
+                "redis-rustls",
+                cfg!(feature = "redis"),
+            ),
+            (
+                "valkeys://localhost/",
+                "redis-rustls",
+                cfg!(feature = "redis"),
+            ),
             (
                 "postgres://u:s3cret@h/d",
                 "postgres",
