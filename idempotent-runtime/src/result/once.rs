@@ -10,6 +10,7 @@
 ///
 /// let once = Once::from(42);
 /// assert!(!once.is_replayed());
+/// assert_eq!(once.map(|number| number + 1), Once::Executed(43));
 /// assert_eq!(once.into_inner(), 42);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,6 +31,14 @@ impl<T> Once<T> {
     pub fn get(&self) -> &T {
         match self {
             Self::Executed(value) | Self::Replayed(value) => value,
+        }
+    }
+
+    /// The same with another value, for example a response made of it.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Once<U> {
+        match self {
+            Self::Executed(value) => Once::Executed(f(value)),
+            Self::Replayed(value) => Once::Replayed(f(value)),
         }
     }
 

@@ -127,6 +127,34 @@ async fn a_once_around_a_response_says_which_one_is_replayed() {
     assert_eq!(second.headers()["idempotency-replayed"], "true");
 }
 
+#[idempotent(key = "id", ttl = "1m", replay = true)]
+async fn once_inside(id: u64) -> Done<(StatusCode, Once<Json<u64>>)> {
+    Ok((StatusCode::CREATED, Once::Executed(Json(id))))
+}
+
+#[tokio::test]
+async fn a_once_after_a_status_says_which_one_is_replayed() {
+    let (first, second) = both!(once_inside(7));
+    let [first, second] = [first, second].map(IntoResponse::into_response);
+    assert_eq!([first.status(), second.status()], [StatusCode::CREATED; 2]);
+    assert_eq!(first.headers().get("idempotency-replayed"), None);
+    assert_eq!(second.headers()["idempotency-replayed"], "true");
+}
+
+#[idempotent(key = "id", ttl = "1m", replay = true)]
+async fn once_of_a_number(id: u64) -> Done<Once<u64>> {
+    Ok(Once::Executed(id))
+}
+
+#[tokio::test]
+async fn a_response_that_is_made_of_a_once_says_which_one_is_replayed() {
+    let response = |once: Once<u64>| (StatusCode::CREATED, once.map(Json)).into_response();
+    let (first, second) = both!(once_of_a_number(7));
+    let [first, second] = [first, second].map(response);
+    assert_eq!(first.headers().get("idempotency-replayed"), None);
+    assert_eq!(second.headers()["idempotency-replayed"], "true");
+}
+
 const HOP: HeaderName = HeaderName::from_static("x-hop");
 
 #[idempotent(key = "id", ttl = "1m", replay = true)]
