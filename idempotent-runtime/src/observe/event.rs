@@ -233,6 +233,7 @@ mod tests {
             let event = Event::refused(&error);
             assert_eq!(event.kind(), kind, "{error:?}");
             assert!(event.kind().is_end());
+            assert_eq!(kind.is_duplicate(), error.is_duplicate(), "{error:?}");
             assert_eq!(event.endpoint(), "orders.pay");
             assert_eq!(event.error().unwrap().to_string(), error.to_string());
         }

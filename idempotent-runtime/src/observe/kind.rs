@@ -133,6 +133,15 @@ impl EventKind {
         matches!(self.class(), Class::End)
     }
 
+    /// Whether this kind ends a call that found its key taken by an equal call: it was replayed or refused. A call with another
+    /// payload (`mismatch`) is not equal.
+    pub const fn is_duplicate(self) -> bool {
+        matches!(
+            self,
+            Self::Replayed | Self::InProgress | Self::Done | Self::Taken | Self::ResultUnavailable
+        )
+    }
+
     /// Whether this kind is the outcome of an operation on a token, a counter, a seen-set, a Bloom filter or order numbers.
     /// Such a kind never ends a call.
     pub const fn is_operation(self) -> bool {
