@@ -18,6 +18,8 @@ mod table;
 
 #[cfg(feature = "toml")]
 use std::path::PathBuf;
+#[cfg(feature = "toml")]
+use std::time::Duration;
 
 use crate::settings::table::{Layer, Table};
 
@@ -98,7 +100,19 @@ use crate::settings::table::{Layer, Table};
 pub struct Settings {
     #[cfg(feature = "toml")]
     file: Option<PathBuf>,
+    #[cfg(feature = "toml")]
+    watch: Option<Duration>,
 }
+
+/// No type implements this trait. Its compile error says which feature [`Settings::file`] needs.
+#[cfg(not(feature = "toml"))]
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`Settings::file` needs the feature `toml` of the crate `idempotence`",
+    label = "this build reads no TOML",
+    note = "add the feature in `Cargo.toml`, as in `features = [\"toml\"]`, or use `Settings::env()`"
+)]
+pub trait PathOfToml {}
 
 impl Settings {
     /// Only the environment.
@@ -106,6 +120,8 @@ impl Settings {
         Self {
             #[cfg(feature = "toml")]
             file: None,
+            #[cfg(feature = "toml")]
+            watch: None,
         }
     }
 
@@ -117,7 +133,34 @@ impl Settings {
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             file: Some(path.into()),
+            watch: None,
         }
+    }
+
+    /// Does not compile: this build has no feature `toml`.
+    #[cfg(not(feature = "toml"))]
+    #[doc(hidden)]
+    pub fn file<P: PathOfToml>(_path: P) -> Self {
+        Self::env()
+    }
+
+    /// Looks at the file at this interval, and reads the settings again when the file has changed, as
+    /// [`reload`](crate::Idempotency::reload) does. A file with mistakes is an error in the log, and the earlier settings stay.
+    ///
+    /// A task of the runtime in which the handle is [built](crate::Builder::build) does it, until the handle is dropped. Without a
+    /// runtime, without a file, or if the interval is not between 1 ms and 1 h, `build` fails.
+    #[cfg(feature = "toml")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "toml")))]
+    #[must_use]
+    pub fn watch(mut self, interval: Duration) -> Self {
+        self.watch = Some(interval);
+        self
+    }
+
+    /// The interval of [`watch`](Self::watch), and the file.
+    #[cfg(feature = "toml")]
+    pub(crate) fn watched(&self) -> Option<(Duration, Option<&PathBuf>)> {
+        Some((self.watch?, self.file.as_ref()))
     }
 
     /// Reads and checks the settings. The error has one line for each mistake.

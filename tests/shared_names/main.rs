@@ -142,6 +142,8 @@ async fn two_functions_with_one_name_are_reported_once_in_the_log_and_by_the_doc
         let problems = diagnosis.findings().iter();
         let problems: Vec<_> = problems
             .filter(|finding| finding.level() == Level::Problem)
+            // Another test of this program makes it.
+            .filter(|finding| !finding.found().contains("have the path"))
             .map(|finding| (finding.found(), finding.advice()))
             .collect();
         assert_eq!(

@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::Idempotency;
 use super::connect::connect;
 use super::endpoints;
+#[cfg(feature = "toml")]
+use super::watch::Watch;
 use crate::error::SetupError;
 use crate::key::fingerprint::{Digest, Keying};
 use crate::key::kind::why_no_prefix;
@@ -254,7 +256,8 @@ impl Builder {
     /// # Errors
     ///
     /// If the prefix is not 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, the secret is empty, the deadline or an end of the
-    /// retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or the [`Settings`] have a mistake.
+    /// retry hint is not between 1 ms and 1 h, the retry hint ends before it begins, or the [`Settings`] have a mistake or cannot be
+    /// watched.
     pub fn build(mut self) -> Result<Idempotency, SetupError> {
         if let Some(why) = why_no_prefix(&self.prefix) {
             return Err(SetupError::new(format!(
@@ -284,8 +287,15 @@ impl Builder {
                 "invalid retry hint: must be two durations between 1 ms and 1 h, the shorter first, got {shortest:?} to {longest:?}"
             )));
         }
+        #[cfg(feature = "toml")]
+        let watch = Watch::of(self.settings.as_ref())?;
         let known = KnownEndpoints::new(self.settings.take())?;
-        Ok(self.finish(known))
+        let handle = self.finish(known);
+        #[cfg(feature = "toml")]
+        if let Some(watch) = watch {
+            watch.start(handle.shared().known_endpoints());
+        }
+        Ok(handle)
     }
 
     fn finish(self, known: KnownEndpoints) -> Idempotency {

@@ -84,7 +84,7 @@ pub(super) fn add(known: &Arc<KnownEndpoints>) {
 }
 
 /// Runs `work` on a thread for blocking work, with the log of the caller. Without a runtime it runs `work` in place.
-async fn without_blocking<T: Send + 'static>(
+pub(super) async fn without_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
     let Ok(runtime) = Handle::try_current() else {

@@ -150,7 +150,7 @@ async fn of_two_unnamed_functions_with_one_path_the_second_is_refused_at_its_fir
         for id in [1, 2] {
             let refused = in_blocks(id, true).await.unwrap_err();
             assert_eq!(refused.code(), "invalid_policy");
-            let says = "two functions have the path `replay.endpoints.in_blocks.submit`";
+            let says = "two functions have the path `attribute.replay.endpoints.in_blocks.submit`";
             assert!(refused.to_string().contains(says), "{refused}");
             assert!(refused.to_string().contains(file!()), "{refused}");
         }

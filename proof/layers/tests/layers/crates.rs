@@ -327,10 +327,11 @@ const SETTINGS: [&str; 12] = [
 ];
 
 /// The files of the handle from the bottom up: each uses only files before it.
-const HANDLE: [&str; 5] = [
+const HANDLE: [&str; 6] = [
     "handle",
     "handle/drain",
     "handle/endpoints",
+    "handle/watch",
     "handle/connect",
     "handle/builder",
 ];
