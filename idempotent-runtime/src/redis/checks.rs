@@ -6,9 +6,13 @@ use ::redis::{ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
 use super::commands::sends_once;
 use super::failure::{is_forbidden, refused};
 use super::info::{config, field, mode};
+use super::record_scripts::OF_MOST_CALLS;
 use crate::store::{Durability, StoreError};
 
 /// Asks for `INFO`, and whether the user may run scripts. Returns the answer to `INFO`, and the refusal of scripts.
+///
+/// The scripts of most calls are sent for this question, without a key. So the server knows them afterwards, and no first call sends its
+/// script a second time. `SCRIPT LOAD` would need another permission.
 ///
 /// Without scripts a call could be claimed, but its result could never be recorded. One server answers both in one round trip.
 /// The client of a cluster does not send both together, so in a cluster the scripts are not checked.
@@ -21,18 +25,23 @@ pub(super) async fn first_questions<C: ConnectionLike + 'static>(
     }
     let mut together = pipe();
     together.cmd("INFO");
-    together.cmd("EVAL").arg("return 1").arg(0);
     // No script has this hash, so the answer is `NOSCRIPT` if scripts are allowed.
     together.cmd("EVALSHA").arg("0".repeat(40)).arg(0);
+    for text in OF_MOST_CALLS.iter().flat_map(|script| script.texts()) {
+        together.cmd("EVAL").arg(text).arg(0);
+    }
+    let count = together.len();
     // Not by `query_async`, because it makes one error of all replies.
-    let replies = connection.req_packed_commands(&together, 0, 3).await?;
-    let Ok([info, eval, evalsha]) = <[Value; 3]>::try_from(replies) else {
-        let message = "three commands have not three replies";
+    let replies = connection.req_packed_commands(&together, 0, count).await?;
+    if replies.len() != count {
+        let message = "the number of replies is not the number of commands";
         return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
-    };
-    let mut refusals = [eval, evalsha].map(Value::extract_error).into_iter();
-    let refusal = refusals.find_map(|reply| reply.err().filter(is_forbidden));
-    Ok((info.extract_error(), refusal.map_or(Ok(()), Err)))
+    }
+    let mut replies = replies.into_iter().map(Value::extract_error);
+    let info = replies.next().unwrap_or(Ok(Value::Nil));
+    // An error for a missing key says that the script runs.
+    let refusal = replies.find_map(|reply| reply.err().filter(is_forbidden));
+    Ok((info, refusal.map_or(Ok(()), Err)))
 }
 
 /// Refuses a sentinel, which stores no records.

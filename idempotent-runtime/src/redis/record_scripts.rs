@@ -2,6 +2,16 @@
 
 use super::script::{Script, each};
 
+/// The scripts of most calls, which a new store makes known to its server. Each reads its key first, so without a key it fails before
+/// it writes.
+pub(super) static OF_MOST_CALLS: [&Script; 5] = [
+    &READ,
+    &REPLACE,
+    &REPLACE_AND_NOTIFY,
+    &REMOVE,
+    &REMOVE_AND_NOTIFY,
+];
+
 /// Returns `1` if it claimed the key, else the stored value.
 pub(super) static CLAIM: Script = Script::new(
     "local current = redis.call('GET', KEYS[1])

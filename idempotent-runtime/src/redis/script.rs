@@ -129,6 +129,12 @@ impl Script {
         }
     }
 
+    /// The texts that calls of this script send.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &'static str> {
+        let many = self.many.as_ref().map(|many| many.source.text);
+        [self.one.text].into_iter().chain(many)
+    }
+
     pub(super) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVALSHA", self.one.hash(), keys, args)
     }

@@ -27,7 +27,7 @@ use crate::store::{
 ///
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. Only a claim with a fence uses two, and braces in
 /// the second keep both on one node. An operation is one round trip, with these
-/// exceptions: a script that the server does not know yet is sent a second time; a removal reads the key if `DELIFEQ` or
+/// exceptions: a script that the server does not know is sent a second time ([`connect`](Self::connect) makes the scripts of most calls known to a single server); a removal reads the key if `DELIFEQ` or
 /// `DELEX` removes nothing; a removal or a replacement reads the key if it has another record of more than 4 KiB; a write that waits for replicas lasts until
 /// they answer, and may need a new connection. Concurrent operations share round trips: see
 /// [`batch`](crate::RedisOptions::batch). Needs Redis 2.6.12 or Valkey. A clone shares the connection.

@@ -188,6 +188,29 @@ async fn the_client_does_not_delay_small_packets() {
 }
 
 #[tokio::test]
+async fn the_first_calls_find_their_scripts_in_the_server() {
+    let server = RedisServer::start().unwrap();
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let evals = async || {
+        let stats = send(&server, cmd("INFO").arg("commandstats")).await;
+        let stats: String = redis::from_redis_value(stats).unwrap();
+        let line = stats.lines().find(|line| line.starts_with("cmdstat_eval:"));
+        line.unwrap().split(',').next().unwrap().to_owned()
+    };
+    let before = evals().await;
+    store.claim("key", &VALUE, TTL).await.unwrap();
+    store.get("key").await.unwrap();
+    store.replace("key", &VALUE, &DONE, TTL).await.unwrap();
+    store
+        .replace_and_notify("key", &DONE, &VALUE, TTL)
+        .await
+        .unwrap();
+    store.remove("key", &DONE).await.unwrap();
+    store.remove_and_notify("key", &VALUE).await.unwrap();
+    assert_eq!(evals().await, before);
+}
+
+#[tokio::test]
 async fn scripts_are_sent_again_after_a_script_flush() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
