@@ -11,6 +11,11 @@ use super::row::{Column, Row, explain_table};
 
 /// Begins an `INSERT` of one row into a table (`user_coupon` or `shop.user_coupon`), unless the row exists.
 ///
+/// **On PostgreSQL an error ends the caller's transaction** (a duplicate is no error): every later statement fails, and the commit rolls
+/// back. To go on after an error, run the insert behind a savepoint, which sqlx sets for a transaction in a transaction:
+/// `let mut part = tx.begin().await?`, then the insert on `part`, then `part.commit()` or `part.rollback()`. That costs two more round
+/// trips.
+///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {
 /// # use idempotent_runtime as idempotence;

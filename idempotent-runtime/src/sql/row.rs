@@ -133,6 +133,12 @@ impl<'a, DB: Database> Row<'a, DB> {
             return Err(Error::InvalidArgument(why));
         }
         self.check_once(self.columns().map(|(column, _)| column))
+            .map_err(|error| match error {
+                Error::InvalidArgument(why) => Error::InvalidArgument(format!(
+                    "{why}; an `insert_once` inserts one row, so run one for each row"
+                )),
+                error => error,
+            })
     }
 
     /// Refuses two values for one column: some databases use one of them without an error.

@@ -135,6 +135,15 @@ async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
 }
 
 #[tokio::test]
+async fn the_error_of_two_rows_in_one_insert_says_that_it_inserts_one() {
+    let fresh = coupons().await;
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let two = taking(1, 1, "1").key("user_id", 2_i64);
+    let error = two.run(&mut connection).await.unwrap_err().to_string();
+    assert!(error.contains("run one for each row"), "{error}");
+}
+
+#[tokio::test]
 async fn an_invalid_insert_is_refused_before_anything_is_sent() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();

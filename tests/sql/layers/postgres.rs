@@ -77,6 +77,20 @@ async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted(
     assert!(!sql::is_retryable(&error));
 }
 
+#[tokio::test]
+async fn behind_a_savepoint_the_transaction_stays_usable_after_an_error() {
+    let fresh = coupons().await;
+    let mut tx = fresh.pool.begin().await.unwrap();
+    assert!(take(&mut tx, 1, 1, "1").await.unwrap());
+    let mut part = tx.begin().await.unwrap();
+    take(&mut part, 2, 2, "1").await.unwrap_err();
+    part.rollback().await.unwrap();
+    assert!(take(&mut tx, 3, 3, "3").await.unwrap());
+    take(&mut tx, 4, 4, "3").await.unwrap_err();
+    let ended = take(&mut tx, 5, 5, "5").await.unwrap_err();
+    assert_eq!(code(&ended), "25P02", "{ended}");
+}
+
 /// Another transaction moved the row after the snapshot, so the transaction must be retried.
 #[tokio::test]
 async fn a_change_after_the_snapshot_is_a_retryable_error() {
