@@ -26,6 +26,7 @@ mod sqlite;
 mod statement;
 pub(crate) mod store;
 mod transition;
+mod unique;
 mod url;
 mod version;
 

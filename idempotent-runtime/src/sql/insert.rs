@@ -37,7 +37,8 @@ use super::row::{Column, Row, explain_table};
 /// ```
 ///
 /// The table needs a unique index (or a primary key) on the columns of the [key](InsertOnce::key). Only this index makes one
-/// of several equal inserts succeed; without it all of them are inserted.
+/// of several equal inserts succeed. So the first insert of a process into a table asks the database for it, and is refused without
+/// it. A view, a virtual table, and on SQLite the table of another file are not checked.
 ///
 /// A duplicate has the key of an existing row, whatever index the error names. A row that is sent again violates every
 /// unique index of the table, and the database names the first one that it checks. A row with another key but, for example, the
@@ -124,7 +125,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
 
     /// Inserts the row, unless it exists.
     ///
-    /// Round trips: one; two if the row exists; two or three if the row violates another index. The user of the database also
+    /// Round trips: one, and one more for the first insert of a process; two if the row exists; two or three if the row violates another index. The user of the database also
     /// needs `SELECT` on the table.
     ///
     /// # Errors
@@ -136,8 +137,8 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     /// inserted after the transaction began: run the transaction again. Do the same after a deadlock, a lock timeout or a busy
     /// SQLite file.
     ///
-    /// [`InvalidArgument`](Error::InvalidArgument) before anything is sent: without a `key`, for an invalid name, and for a
-    /// column that is set twice. Also if nothing was inserted and no index was violated, for example because of a trigger.
+    /// [`InvalidArgument`](Error::InvalidArgument) before anything is inserted: without a `key`, for an invalid name, for a
+    /// column that is set twice, and for a key without a unique index. Also if nothing was inserted and no index was violated, for example because of a trigger.
     ///
     /// # Cancellation
     ///
@@ -184,6 +185,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
         column: Option<Column<'_>>,
     ) -> sqlx::Result<Insertion<Option<DB::Row>>> {
         self.row.check_insert()?;
+        self.row.check_key(connection).await?;
         let refused = match self.insert(connection, DB::ON_CONFLICT, column).await {
             Ok(Some(row)) => return Ok(Insertion::Inserted(row)),
             Ok(None) => None,

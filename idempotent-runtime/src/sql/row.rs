@@ -8,6 +8,7 @@ use sqlx::{Decode, Encode, Error, QueryBuilder, Type};
 use super::database::Database;
 use super::failure;
 use super::statement::{Statement, Value};
+use super::unique;
 
 /// A row of a table, and the values to set in it.
 pub(super) struct Row<'a, DB: Database> {
@@ -139,6 +140,12 @@ impl<'a, DB: Database> Row<'a, DB> {
                 )),
                 error => error,
             })
+    }
+
+    /// Refuses a key without a unique index.
+    pub(super) async fn check_key(&self, connection: &mut DB::Connection) -> sqlx::Result<()> {
+        let columns = self.id.iter().map(|(column, _)| *column);
+        unique::check::<DB>(connection, self.table, columns).await
     }
 
     /// Refuses two values for one column: some databases use one of them without an error.

@@ -135,6 +135,65 @@ async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
 }
 
 #[tokio::test]
+async fn a_key_without_a_unique_index_is_refused_before_anything_is_inserted() {
+    let fresh = Fresh::new().await;
+    let columns = "a BIGINT NOT NULL, b BIGINT NOT NULL, c BIGINT NOT NULL";
+    for (table, index, is_refused) in [
+        ("bare", "", true),
+        ("plain", "CREATE INDEX i_plain ON plain (a, b)", true),
+        (
+            "wider",
+            "CREATE UNIQUE INDEX i_wider ON wider (a, b, c)",
+            true,
+        ),
+        ("other", "CREATE UNIQUE INDEX i_other ON other (c)", true),
+        (
+            "equals",
+            "CREATE UNIQUE INDEX i_equal ON equals (b, a)",
+            false,
+        ),
+        (
+            "narrow",
+            "CREATE UNIQUE INDEX i_narrow ON narrow (a)",
+            false,
+        ),
+    ] {
+        run(&fresh.pool, &format!("CREATE TABLE {table} ({columns})")).await;
+        if !index.is_empty() {
+            run(&fresh.pool, index).await;
+        }
+        let insert = sql::insert_once(table)
+            .key("a", 1_i64)
+            .key("b", 2_i64)
+            .set("c", 3_i64);
+        let mut connection = fresh.pool.acquire().await.unwrap();
+        match insert.run(&mut connection).await {
+            Ok(insertion) => assert!(!is_refused && insertion.is_inserted(), "{table}"),
+            Err(error) => {
+                assert!(is_refused, "{table}: {error}");
+                assert!(
+                    error
+                        .to_string()
+                        .contains("no unique index on the key (a, b)"),
+                    "{error}"
+                );
+            }
+        }
+    }
+    run(
+        &fresh.pool,
+        &format!("CREATE TABLE by_primary ({columns}, PRIMARY KEY (b, a))"),
+    )
+    .await;
+    let insert = sql::insert_once("by_primary")
+        .key("a", 1_i64)
+        .key("b", 2_i64);
+    let mut connection = fresh.pool.acquire().await.unwrap();
+    let inserted = insert.set("c", 3_i64).run(&mut connection).await;
+    assert!(inserted.unwrap().is_inserted());
+}
+
+#[tokio::test]
 async fn the_error_of_two_rows_in_one_insert_says_that_it_inserts_one() {
     let fresh = coupons().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -208,13 +267,16 @@ async fn one_of_many_concurrent_inserts_succeeds() {
 #[tokio::test]
 async fn without_a_unique_index_all_concurrent_inserts_succeed() {
     let fresh = coupons().await;
+    // The index is there when the process asks for it.
+    let mut first = fresh.pool.acquire().await.unwrap();
+    assert!(take(&mut first, 0, 1, "0").await.unwrap());
     run(&fresh.pool, super::DROP_UNIQUE).await;
     for racer in 1..=RACERS {
         let mut connection = fresh.pool.acquire().await.unwrap();
         let phone = racer.to_string();
         assert!(take(&mut connection, racer, 1, &phone).await.unwrap());
     }
-    assert_eq!(taken(&fresh.pool).await, RACERS);
+    assert_eq!(taken(&fresh.pool).await, 1 + RACERS);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use sqlx::encode::IsNull;
 use sqlx::error::UnexpectedNullError;
-use sqlx::{ColumnIndex, Database, Decode, Encode, Error, Row, Type, ValueRef};
+use sqlx::{ColumnIndex, Database, Decode, Encode, Error, QueryBuilder, Row, Type, ValueRef};
 
 /// The syntax of one database.
 pub trait Syntax: Database {
@@ -34,6 +34,10 @@ pub trait Syntax: Database {
     fn cast_type<T: Type<Self>>() -> Option<&'static str> {
         None
     }
+
+    /// A query with a row if `table` certainly has no unique index of columns of `key` only: the names in small letters, with a `\u{1f}`
+    /// before and after each. No row for a view, for example, whose indexes are those of another table.
+    fn without_unique_index(table: &str, key: &str) -> QueryBuilder<Self>;
 
     /// Whether both types are texts or both are integers, so that values of one can be decoded as the other.
     fn are_convertible(stored: &Self::TypeInfo, wanted: &Self::TypeInfo) -> bool;

@@ -111,7 +111,7 @@ const REDIS: [&str; 50] = [
 ];
 
 /// The files of the SQL wing from the bottom up: each uses only files before it.
-const SQL: [&str; 44] = [
+const SQL: [&str; 45] = [
     // The options of a URL, and encryption.
     "sql/url",
     "sql/session",
@@ -142,6 +142,7 @@ const SQL: [&str; 44] = [
     // Transactions that run once, and locks.
     "sql/rows",
     "sql/statement",
+    "sql/unique",
     "sql/row",
     "sql/insert",
     "sql/transition",
