@@ -107,6 +107,8 @@ pub enum Variant {
     HoldIsShort,
     /// The mark of a hold replaces the record of any owner.
     UnownedMark,
+    /// A done record without a result replaces the record of any owner.
+    UnownedTombstone,
 }
 
 /// One space of states.

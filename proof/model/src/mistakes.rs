@@ -165,6 +165,12 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             &|it| it.holds = true,
         ),
         with(
+            "a tombstone replaces any record",
+            Variant::UnownedTombstone,
+            Rule::OnlyOwnerChanges,
+            &|it| it.full = true,
+        ),
+        with(
             "a hold is recorded as a success",
             Variant::HoldIsSuccess,
             Rule::ReplayIsTrue,

@@ -133,6 +133,14 @@ impl State {
 
                 self.send_request(id, Operation::Hold, config.ttl);
             }
+            // The claim stays for the whole ttl. The caller has its answer, and the background tells the store what it has room for.
+            (Operation::Hold, Answer::Done)
+                if config.full && config.release == Release::OnError =>
+            {
+                call.phase = Phase::Background(Operation::Tombstone);
+                self.leave(id, LastSeen::Nothing);
+                self.send_request(id, Operation::Tombstone, 0);
+            }
             (Operation::Complete, Answer::Done) | (Operation::PutDone, Answer::Claimed) => {
                 let last_seen = self
                     .record

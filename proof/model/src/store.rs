@@ -53,6 +53,8 @@ pub(crate) enum Operation {
     Remove,
     /// `replace` of the claim by the same claim, with the time to live in `remaining`.
     Hold,
+    /// `replace` of the claim by a done record without a result, after the store had no room for the result.
+    Tombstone,
     /// `replace` of the claim by the marked claim, with the time to live in `remaining`.
     Mark,
     /// No command to the store, but the effect of the body in another system. It arrives within `remaining`.
@@ -102,6 +104,10 @@ impl State {
             (Operation::Complete, _) if config.full => Answer::Full,
             (Operation::Complete, Some(record)) if own && record.done => Answer::Done,
             (Operation::Complete, _) if exact || config.is(Variant::UnownedComplete) => {
+                self.record = put(true, config.ttl);
+                Answer::Done
+            }
+            (Operation::Tombstone, Some(_)) if exact || config.is(Variant::UnownedTombstone) => {
                 self.record = put(true, config.ttl);
                 Answer::Done
             }
@@ -182,7 +188,7 @@ impl State {
     /// Whether the recorded result is stored.
     pub(crate) fn is_stored(&self, config: &Config, recorded: Recorded) -> bool {
         self.record
-            .is_some_and(|record| record.call == recorded.call && record.done != config.full)
+            .is_some_and(|record| record.call == recorded.call && (record.done || config.full))
     }
 
     /// Advances the clock of the store by a tick.
