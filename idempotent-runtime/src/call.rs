@@ -27,6 +27,7 @@ use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
 use crate::protocol::follow::Following;
 use crate::protocol::held::Held;
+use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
@@ -266,7 +267,8 @@ impl Call {
                 match (guard, answer) {
                     (Some(guard), _) => guard,
                     (None, Ok(Claim::Taken(record)))
-                        if lease.call().policy.longest_wait().is_none() =>
+                        if lease.call().policy.longest_wait().is_none()
+                            && !kept_claim::may_be(lease.call(), &record) =>
                     {
                         claim.defuse();
                         return Err(wait::refuse(&lease, record));

@@ -57,6 +57,7 @@ pub(crate) mod follow;
 pub(crate) mod followers;
 pub(crate) mod held;
 pub(crate) mod in_flight;
+pub(crate) mod kept_claim;
 pub(crate) mod lease;
 pub(crate) mod mark;
 pub(crate) mod number;

@@ -286,6 +286,21 @@ async fn an_outer_layer_sees_that_the_end_of_a_request_is_not_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_response_that_the_store_has_no_room_for_is_unavailable_to_repetitions() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let idempotency = Idempotency::new(store.clone());
+    let layer = scoped(&idempotency).route("orders").lease(LEASE);
+    let guarded = Guarded::new(&layer.build(), placed);
+    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
+    let first = guarded.respond("a", "").await;
+    let outcome = first.extensions().get();
+    assert_eq!(outcome, Some(&IdempotencyOutcome::Unconfirmed));
+    idempotency.drain(LEASE).await.unwrap();
+    let repeated = guarded.send("a").await;
+    assert_eq!(repeated.refusal(), (409, "result_unavailable".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_outer_layer_sees_that_another_request_has_the_key_at_the_end() {
     for (status, is_hold) in [(200, false), (500, false), (200, true)] {
         let store = MemoryStore::new();

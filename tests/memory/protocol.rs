@@ -18,6 +18,7 @@ mod local;
 mod lost_lease;
 mod names;
 mod never_released;
+mod no_room;
 mod observed;
 mod operations;
 mod outage;

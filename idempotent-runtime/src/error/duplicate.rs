@@ -35,7 +35,8 @@ pub enum DuplicateState {
     /// It ended with an error that is stored for its duplicates, by the option `replay_err`.
     Failed,
     /// Whether it has done its work is not known: it was made with `release = false`, so only its process knows whether it has
-    /// ended; or the layer for HTTP holds its key, because its handler panicked, was stopped, or did not know its outcome.
+    /// ended; or the layer for HTTP holds its key, because its handler panicked, was stopped, or did not know its outcome; or its
+    /// claim is no longer renewed, because the store had no room for its end.
     Unknown,
 }
 
@@ -44,6 +45,7 @@ impl DuplicateState {
     const fn ended(self) -> &'static str {
         match self {
             Self::Failed => "failed",
+            Self::Unknown => "ended",
             _ => "succeeded",
         }
     }

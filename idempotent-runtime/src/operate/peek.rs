@@ -234,7 +234,9 @@ impl Idempotency {
         };
         Ok(Some(Peek {
             state: match record.state {
-                State::Running if record.is_marked() => DuplicateState::Unknown,
+                State::Running if record.is_marked() || record.is_kept_claim(entry.ttl) => {
+                    DuplicateState::Unknown
+                }
                 State::Running => DuplicateState::Running,
                 State::Done if record.is_failure() => DuplicateState::Failed,
                 State::Done => DuplicateState::Done,

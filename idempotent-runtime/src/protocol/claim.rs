@@ -9,6 +9,7 @@ use crate::observe::EventKind;
 use crate::policy::OnStoreError;
 use crate::protocol::ending::Ending;
 use crate::protocol::held::Guard;
+use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry;
 use crate::protocol::retry::{Backoff, StoreFuture};
@@ -137,7 +138,8 @@ impl<'a> ClaimGuard<'a> {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
                     self.first_sent = None;
-                    return Err(NotWon::Taken(Arc::new(SeenRecord::new(other))));
+                    let seen = kept_claim::look(lease, other, &backoff).await;
+                    return Err(NotWon::Taken(seen));
                 }
                 Err(error) => error,
             };
@@ -168,7 +170,7 @@ impl<'a> ClaimGuard<'a> {
                         }
                         Ok(Some(entry)) => {
                             self.first_sent = None;
-                            return Err(NotWon::Taken(Arc::new(SeenRecord::new(entry.value))));
+                            return Err(NotWon::Taken(kept_claim::seen(lease.call(), entry)));
                         }
                         Ok(None) | Err(_) => break error,
                     }
@@ -180,10 +182,8 @@ impl<'a> ClaimGuard<'a> {
             answer = self.send_announced(&backoff).await;
         };
         let deadline = lease.call().shared.deadline();
-        Err(NotWon::Unavailable(retry::name_deadline(
-            unavailable,
-            deadline,
-        )))
+        let unavailable = retry::name_deadline(unavailable, deadline);
+        Err(NotWon::Unavailable(unavailable))
     }
 
     /// Decides by `on_store_error` whether the body runs. No other call with the key is known.

@@ -68,7 +68,7 @@ pub(crate) fn ends_before(lease: &Lease, ending: &Ending) -> bool {
     lease.call().policy.fence
         && match ending {
             Ending::Withdraw => true,
-            Ending::Complete(_) | Ending::EndFence(_) => false,
+            Ending::Complete(_) | Ending::Tombstone(_) | Ending::EndFence(_) => false,
             Ending::SetExpiry(until) if *until > Instant::now() => false,
             // An expiry in the past removes the record. A body that was dropped leaves its fence open.
             Ending::Remove | Ending::SetExpiry(_) => lease.in_flight().state().body_end().is_some(),
@@ -85,7 +85,7 @@ pub(crate) fn next_ending(
         return None;
     }
     match ending {
-        Ending::Complete(_) | Ending::SetExpiry(_) => {
+        Ending::Complete(_) | Ending::Tombstone(_) | Ending::SetExpiry(_) => {
             lease.in_flight().state().body_end()?;
             Some(Ending::EndFence(ending.stored_record(settled).cloned()))
         }

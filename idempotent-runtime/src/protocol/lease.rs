@@ -274,6 +274,13 @@ impl Lease {
         Ending::Complete(self.call().done_record(*owner, now, lasts, kept))
     }
 
+    /// The done record of a success whose result the store has no room for.
+    pub(crate) fn tombstone(&self) -> Bytes {
+        let OwnClaim { owner, process, .. } = self.claim();
+        let (now, kept) = (Moment::now_of(*process), &Kept::TooLarge);
+        self.call().done_record(*owner, now, self.done_ttl(), kept)
+    }
+
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
     pub(crate) fn hold_to_ttl(&self) -> Option<Ending> {
         self.hold_to_ttl_after(self.in_flight().state().term())

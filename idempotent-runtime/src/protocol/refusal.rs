@@ -17,6 +17,7 @@ use crate::record::kept::Kept;
 use crate::record::shape;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
+use crate::world::mutant;
 
 /// Why the body of a call does not run.
 pub struct Refusal(Why);
@@ -61,22 +62,32 @@ impl Refusal {
         if !read.differs_from(call.payload.as_ref()) && has_result() {
             return replay();
         }
-        Self::by_holder(call, &read, is_running)
+        Self::by_holder(call, &read, is_running, record.kept_for())
     }
 
     /// The refusal of a call that gets no stored result.
-    fn by_holder(call: &CallContext, record: &Record<'_>, is_running: bool) -> Self {
-        let duplicate = duplicate(call, record, is_running);
+    fn by_holder(
+        call: &CallContext,
+        record: &Record<'_>,
+        is_running: bool,
+        kept_for: Option<Duration>,
+    ) -> Self {
+        let duplicate = duplicate(call, record, is_running, kept_for);
         if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
         let why = match duplicate.state() {
+            DuplicateState::Unknown if kept_for.is_some() && call.policy.replay => {
+                "the store had no room for it"
+            }
             DuplicateState::Running => return Error::InProgress(duplicate).into(),
             DuplicateState::Unknown => return Error::Taken(duplicate).into(),
             DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
                 match record.kept() {
                     Kept::Nothing | Kept::Result(_) => return Error::AlreadyDone(duplicate).into(),
-                    Kept::TooLarge => "it was too large to be kept",
+                    Kept::TooLarge => {
+                        "it was too large to be kept, or the store had no room for it"
+                    }
                     Kept::Unencodable => "it could not be written",
                     Kept::Unreadable => "it was stored by a later version",
                 }
@@ -165,8 +176,15 @@ impl Refusal {
 }
 
 /// The facts about the call that has the key, from its record.
-fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Duplicate {
+fn duplicate(
+    call: &CallContext,
+    record: &Record<'_>,
+    is_running: bool,
+    kept_for: Option<Duration>,
+) -> Duplicate {
     let state = match record.state {
+        State::Running if kept_for.is_some() && mutant!(KeptIsSuccess) => DuplicateState::Done,
+        State::Running if kept_for.is_some() => DuplicateState::Unknown,
         State::Done if record.is_failure() => DuplicateState::Failed,
         State::Done => DuplicateState::Done,
         State::Running if record.is_marked() => DuplicateState::Unknown,
@@ -177,11 +195,13 @@ fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Dupli
     };
     let now = world::time_of_day();
     let age = record.age(now);
-    let left = record.remaining_at(match state {
-        DuplicateState::Running if call.policy.release != Release::Never => {
-            call.times.since_renewal(age)
-        }
-        _ => age,
+    let left = kept_for.unwrap_or_else(|| {
+        record.remaining_at(match state {
+            DuplicateState::Running if call.policy.release != Release::Never => {
+                call.times.since_renewal(age)
+            }
+            _ => age,
+        })
     });
     Duplicate::new(Known {
         site: call.site.clone(),
@@ -200,7 +220,7 @@ fn duplicate(call: &CallContext, record: &Record<'_>, is_running: bool) -> Dupli
 /// The error of a call whose key has the record of a call that is done.
 fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
     match call.shared.result_options().read_record(record.bytes()) {
-        Some(read) => Error::AlreadyDone(duplicate(call, &read, false)),
+        Some(read) => Error::AlreadyDone(duplicate(call, &read, false, None)),
         None => Error::foreign(call.site.clone(), shape::describe(record.bytes())),
     }
 }

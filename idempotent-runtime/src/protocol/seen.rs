@@ -1,6 +1,7 @@
 //! A record, as the calls of this process see it.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -12,20 +13,32 @@ use crate::result::options::ResultOptions;
 #[derive(Debug)]
 pub(crate) struct SeenRecord {
     bytes: Bytes,
+    /// How long the record still lived when it was read, if it is a claim that is kept for the whole `ttl`: see
+    /// [`kept_claim`](crate::protocol::kept_claim).
+    kept_for: Option<Duration>,
     /// The stored result. It is read once, however many duplicates get it.
     result: OnceLock<Option<Stored>>,
 }
 
 impl SeenRecord {
     pub(crate) fn new(bytes: Bytes) -> Self {
+        Self::with_time(bytes, None)
+    }
+
+    pub(crate) fn with_time(bytes: Bytes, kept_for: Option<Duration>) -> Self {
         Self {
             bytes,
+            kept_for,
             result: OnceLock::new(),
         }
     }
 
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    pub(crate) fn kept_for(&self) -> Option<Duration> {
+        self.kept_for
     }
 
     /// The stored result, if this is the record of a call that has ended and has one.

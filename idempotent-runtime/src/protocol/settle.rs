@@ -28,7 +28,7 @@ pub(crate) fn settle(
     let mut unsettled = Unsettled::new(end);
     async move {
         unsettled.was_sent = true;
-        let settled = match &unsettled.end {
+        let settled = match &mut unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call().shared.deadline();
                 // Unlike a `match`, this does not store the immediate answer in the future while the other answer is awaited.
@@ -98,10 +98,8 @@ impl Unsettled {
 impl Unsettled {
     /// Ends the fence of a call that is settled.
     async fn end_fence(mut self, fence_end: Ending) {
-        if let Some((_, ending)) = &mut self.end {
+        if let Some((lease, ending)) = &mut self.end {
             *ending = fence_end;
-        }
-        if let Some((lease, ending)) = &self.end {
             let deadline = lease.call().shared.deadline();
             let answer = Attempt::first(ending.send(lease), deadline).await;
             let backoff = Backoff::after_first_attempt(deadline);
@@ -163,9 +161,13 @@ impl Job for SettleJob {
                 // They must not wait for a store that does not answer.
                 self.lease.leave(None);
             }
-            match resolve(&self.lease, &self.ending, backoff, answer, self.was_sent).await {
-                // The first round ends early if the store is misconfigured. The second round retries.
-                SettleOutcome::Open if !self.was_sent => {
+            let (lease, ending) = (&self.lease, &mut self.ending);
+            let completes = matches!(ending, Ending::Complete(_));
+            let settled = resolve(lease, ending, backoff, answer, self.was_sent).await;
+            let was_replaced = completes && matches!(self.ending, Ending::Tombstone(_));
+            match settled {
+                // The first round ends early if the store is misconfigured, and a round whose result finds no room. The next round retries.
+                SettleOutcome::Open if !self.was_sent || was_replaced => {
                     self.was_sent = true;
                     continue;
                 }
@@ -203,7 +205,9 @@ impl SettleJob {
     /// would repeat the work.
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
-            Ending::Complete(_) => self.lease.call().times.ttl.min(LONGEST_COMPLETION),
+            Ending::Complete(_) | Ending::Tombstone(_) => {
+                self.lease.call().times.ttl.min(LONGEST_COMPLETION)
+            }
             _ => limit,
         };
         self.lease.good_until().max(Instant::now() + at_least)
@@ -272,20 +276,11 @@ impl Ending {
     fn replacement<'a>(&'a self, lease: &'a Lease) -> Option<(&'a Bytes, Duration)> {
         match self {
             Self::Remove | Self::Withdraw | Self::EndFence(_) => None,
-            Self::Complete(done) => Some((done, lease.done_ttl())),
+            Self::Complete(done) | Self::Tombstone(done) => Some((done, lease.done_ttl())),
             Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
                 (!remaining.is_zero()).then_some((lease.record(), remaining))
             }
-        }
-    }
-
-    /// The record that is in the store now, if it is known.
-    pub(crate) fn stored_record(&self, settled: SettleOutcome) -> Option<&Bytes> {
-        match self {
-            Self::Complete(done) if settled == SettleOutcome::Stored => Some(done),
-            Self::EndFence(done) => done.as_ref(),
-            _ => None,
         }
     }
 }
@@ -293,7 +288,7 @@ impl Ending {
 /// Sends the end until an answer is conclusive or no time remains. `is_resend`: `answer` is not the answer to the first send.
 async fn resolve(
     lease: &Lease,
-    ending: &Ending,
+    ending: &mut Ending,
     mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
     mut is_resend: bool,
@@ -302,18 +297,21 @@ async fn resolve(
         if let Ending::Complete(done) = ending {
             match complete_with_fallback(lease, done, &backoff, answer).await {
                 Fallback::Answer(other) => answer = other,
-                Fallback::ClaimStays => return SettleOutcome::Closed,
+                // The background job sends the rest, because the store may have no room for long.
+                Fallback::ClaimStays => {
+                    *ending = Ending::Tombstone(lease.tombstone());
+                    return SettleOutcome::Open;
+                }
             }
         }
-        match (answer, ending) {
+        match (answer, &*ending) {
             (Ok(Swap::Done), _) => return SettleOutcome::Stored,
             // The reply to the removal was lost, and another call may have claimed the key in the meantime.
             (Ok(Swap::Absent | Swap::Other(_)), Ending::Remove) if is_resend => {
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Stored;
             }
-            (Ok(Swap::Absent), Ending::Remove | Ending::Withdraw | Ending::SetExpiry(_))
-            | (Ok(Swap::Other(_)), Ending::Withdraw | Ending::SetExpiry(_)) => {
+            (Ok(swap), _) if ending.needs_nothing_after(&swap) => {
                 lease.call().emit(EventKind::AlreadyGone, |event| event);
                 return SettleOutcome::Closed;
             }
@@ -387,8 +385,9 @@ async fn complete_with_fallback(
 fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
     let kind = match ending {
         Ending::Withdraw => EventKind::NotWithdrawn,
-        // The call has ended. The next call takes it for a dead call, which is safe.
-        Ending::EndFence(_) => return,
+        // After the fence the call has ended, and the next call takes it for a dead call, which is safe. In place of the tombstone the
+        // claim has the key, and it was reported that the result is not kept.
+        Ending::EndFence(_) | Ending::Tombstone(_) => return,
         _ => EventKind::Unrecorded,
     };
     lease.call().emit(kind, |event| event.because(why));

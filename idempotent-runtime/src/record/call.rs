@@ -230,6 +230,27 @@ impl<'a> Record<'a> {
         self.state == State::Running && self.content == Content::Unencodable
     }
 
+    /// Whether these may be the bytes of a claim. Unlike [`read`](Self::read), this reads only their beginning.
+    pub(crate) fn may_be_claim(bytes: &[u8]) -> bool {
+        bytes.starts_with(b"idem1 R ")
+    }
+
+    /// Whether this is a claim that is older than the time it asked for, so it was renewed, or is kept.
+    pub(crate) fn is_older_claim_than_its_time(&self, now: SystemTime) -> bool {
+        self.is_unmarked_claim() && self.age(now) > self.lasts
+    }
+
+    /// Whether this is a claim that lives for `remaining`, and a renewal would not give it so much time: it is kept for the whole
+    /// `ttl`, because the store had no room for the end of its call.
+    pub(crate) fn is_kept_claim(&self, remaining: Option<Duration>) -> bool {
+        let longest = self.lasts.saturating_add(CLOCK_STEP);
+        self.is_unmarked_claim() && remaining.is_some_and(|remaining| remaining > longest)
+    }
+
+    fn is_unmarked_claim(&self) -> bool {
+        self.state == State::Running && self.content == Content::Nothing
+    }
+
     /// Whether the record has a response of HTTP.
     pub(crate) fn is_response(&self) -> bool {
         matches!(
@@ -333,6 +354,8 @@ impl Content {
 }
 
 pub(super) const VERSION: &str = "idem1";
+/// The clock of a server may be set back by so much without making a running claim look kept.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// The line of a record is shorter than this, in bytes. The handle has its own limit for results.
 pub(crate) const LONGEST_LINE: usize = 512;
 

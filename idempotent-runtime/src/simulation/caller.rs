@@ -234,6 +234,7 @@ fn returned(outcome: Outcome) -> Returned {
     match error {
         Error::InProgress(_) => Returned::InProgress,
         Error::Taken(_) => Returned::Taken,
+        Error::ResultUnavailable(_) => Returned::NoResult,
         Error::AlreadyDone(_) => Returned::Done,
         Error::PayloadMismatch(_) => Returned::Mismatch,
         Error::LeaseLost(_) => Returned::LeaseLost,

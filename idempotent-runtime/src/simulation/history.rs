@@ -259,6 +259,8 @@ pub(super) enum Returned {
     InProgress,
     Taken,
     Done,
+    /// An equal call has ended, and its result is not stored.
+    NoResult,
     Mismatch,
     LeaseLost,
     Unavailable,

@@ -2,7 +2,7 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Nine are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. Ten are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use super::promise::{
     AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
@@ -55,6 +55,8 @@ pub(crate) enum Mutant {
     FrozenLeaderFollowed,
     /// A held key becomes free at the end of its call, as after a failure. In the engine.
     HoldFreesKey,
+    /// A claim that lives longer than it asked for counts as a success. In the engine.
+    KeptIsSuccess,
     /// After a fault in a batch all its operations count as done.
     BatchFaultIsDone,
     /// A fault of an operation is the answer to all operations of its batch.
@@ -114,7 +116,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 47] = [
+    pub(super) const ALL: [Self; 48] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -134,6 +136,7 @@ impl Mutant {
         Self::OldAnswerBelieved,
         Self::FrozenLeaderFollowed,
         Self::HoldFreesKey,
+        Self::KeptIsSuccess,
         Self::BatchFaultIsDone,
         Self::BatchFaultIsShared,
         Self::BatchShiftsAnswers,
@@ -177,7 +180,8 @@ impl Mutant {
             Self::NoOwnRecordCheck
             | Self::NewOwnerForRetry
             | Self::NoPayloadCheck
-            | Self::OldAnswerBelieved => &[TRUE_ANSWER],
+            | Self::OldAnswerBelieved
+            | Self::KeptIsSuccess => &[TRUE_ANSWER],
             Self::SetsWithoutExpiry => &[EXPIRES],
             Self::RenewsUnowned => &[RENEWED, ONE_BODY, AFTER_LEASE, OVERTAKEN, KEY_STAYS],
             Self::LosesRecords => &[ONE_BODY, OVERTAKEN, KEY_STAYS, DONE_STAYS],

@@ -97,6 +97,13 @@ impl Checks<'_> {
                 was_stored(Some(false), &equal) || unguarded(&equal)
             }
             Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
+            Returned::NoResult => {
+                let equal = |other: CallId| !self.differ(call, other);
+                // The store had no room for the result, or its clock was set back.
+                let is_kept =
+                    |other: CallId| equal(other) && (self.call(other).full || self.excused(key));
+                was_stored(Some(true), &equal) || was_stored(Some(false), &is_kept)
+            }
             Returned::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
                 was_stored(None, &differs) || unguarded(&differs) || frozen
@@ -180,6 +187,7 @@ fn count_name(call: CallId, returned: Returned) -> &'static str {
         Returned::InProgress => "returned: in progress",
         Returned::Taken => "returned: taken",
         Returned::Done => "returned: done",
+        Returned::NoResult => "returned: result unavailable",
         Returned::Mismatch => "returned: mismatch",
         Returned::LeaseLost => "returned: lease lost",
         Returned::Unavailable => "returned: unavailable",

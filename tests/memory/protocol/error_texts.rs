@@ -133,7 +133,7 @@ async fn the_text_of_another_payload_and_of_a_lost_result() {
         &call("A", "").await.expect_err("the result is lost"),
         "result_unavailable",
         "call of `orders.pay` with key <key>: refused because an equal call succeeded <time> ago, \
-         and its result cannot be returned because it was too large to be kept; read what it wrote",
+         and its result cannot be returned because it was too large to be kept, or the store had no room for it; read what it wrote",
     );
 }
 

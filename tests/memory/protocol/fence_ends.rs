@@ -64,6 +64,7 @@ async fn the_fence_of_a_call_whose_result_is_not_stored_is_ended() {
     let guarded = Guarded::on(store.clone(), policy().release(Release::OnError));
     store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
     let (fence, ..) = facts(&guarded).await;
+    guarded.settled().await;
     let line = guarded.fence_line(1).await.unwrap();
     assert_eq!(line, format!("idem1 F fence={fence} attempt=0 ended"));
 }

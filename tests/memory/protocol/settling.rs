@@ -220,34 +220,6 @@ async fn a_completion_that_finds_another_holder_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_the_store_has_no_room_for_keeps_the_key_for_the_whole_ttl() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let guarded = Guarded::on(store.clone(), policy());
-    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
-    guarded.run(1, yielding(Ok(()))).await.unwrap();
-    assert_eq!(guarded.taken_for(1).await, Some(secs(60)));
-    guarded.run(1, forever()).await.unwrap_err();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_key_that_is_held_because_the_store_is_full_stays_held_despite_a_renewal_in_flight() {
-    let store = FaultyStore::new(MemoryStore::new());
-    let guarded = Guarded::on(store.clone(), Policy::new(secs(3600)).lease(secs(30)));
-    store.next(Op::Replace, Fault::Delay(millis(500)));
-    store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
-    let body = async {
-        sleep(millis(10_100)).await;
-        Ok(())
-    };
-    guarded.run(1, body).await.unwrap();
-    sleep(secs(2)).await;
-    guarded.settled().await;
-    assert_eq!(store.remaining_faults(), 0);
-    let taken = guarded.taken_for(1).await.unwrap();
-    assert!(taken >= secs(3600 - 3), "{taken:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_release_whose_reply_was_lost_frees_the_key() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), Policy::new(secs(9)).release(Release::Always));

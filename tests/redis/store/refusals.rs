@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Error, Idempotency, RedisStore, Store, StoreErrorKind};
 
 use crate::store::servers::{
     DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, by_script, chain, claims_natively,
@@ -34,6 +34,31 @@ async fn a_full_server_refuses_data_but_renews_and_releases() {
         assert_eq!(release.unwrap(), Swap::Done);
         send(&server, cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
     }
+}
+
+#[tokio::test]
+async fn a_result_for_which_a_server_has_no_room_for_a_moment_is_unavailable_to_duplicates() {
+    let server = RedisServer::start().unwrap();
+    let maxmemory = async |bytes: u8| {
+        let mut set = cmd("CONFIG");
+        send(&server, set.arg("SET").arg("maxmemory").arg(bytes)).await;
+    };
+    let store = RedisStore::connect(&server.url()).await.unwrap();
+    let idempotency = Idempotency::new(store);
+    let call = || {
+        let call = idempotency.call("orders.pay").key(&1).replay();
+        call.ttl(Duration::from_hours(24)).lease(TTL)
+    };
+    let body = async {
+        maxmemory(1).await;
+        Ok::<_, Error>(7)
+    };
+    assert_eq!(call().run(body).await.unwrap(), 7);
+    maxmemory(0).await;
+    idempotency.drain(MAX_WAIT).await.unwrap();
+    let never = async { panic!("the body of a duplicate ran") };
+    let refused: Result<i32, Error> = call().run(never).await;
+    assert_eq!(refused.unwrap_err().code(), "result_unavailable");
 }
 
 #[tokio::test]

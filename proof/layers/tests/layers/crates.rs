@@ -360,7 +360,7 @@ const MECHANISMS: [&str; 18] = [
 ];
 
 /// The files of the protocol from the bottom up: each uses only files before it.
-const PROTOCOL: [&str; 36] = [
+const PROTOCOL: [&str; 37] = [
     // Background work and retries.
     "protocol/tracker",
     "protocol/timeouts",
@@ -390,6 +390,7 @@ const PROTOCOL: [&str; 36] = [
     "protocol/mark",
     "protocol/settle",
     "protocol/renewal",
+    "protocol/kept_claim",
     "protocol/refusal",
     "protocol/stuck",
     // From the claim to the end of the body.

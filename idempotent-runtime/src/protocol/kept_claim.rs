@@ -1,0 +1,51 @@
+//! A claim that has its key for the whole `ttl`, because the store had no room for the end of its call.
+//!
+//! Its bytes say that the call is running. But a renewal gives a claim no more time than the claim asked for. So a claim with
+//! more time left is no longer renewed: its call has ended, and its result is not stored. Only a clock of the store that was set
+//! back also gives a claim more time, so a duplicate learns that the outcome is not known, and never that the call succeeded.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::policy::Release;
+use crate::protocol::context::CallContext;
+use crate::protocol::lease::Lease;
+use crate::protocol::retry::Backoff;
+use crate::protocol::seen::SeenRecord;
+use crate::record::call::Record;
+use crate::store::Entry;
+use crate::world;
+
+/// Whether this record may be such a claim. A claim that is younger than the time it asked for counts as running, so most
+/// duplicates ask the store nothing more.
+pub(crate) fn may_be(call: &CallContext, record: &Bytes) -> bool {
+    // The other calls never give their claims more time.
+    let is_completed = call.policy.release == Release::OnError;
+    let read = || call.shared.result_options().read_record(record);
+    is_completed
+        && Record::may_be_claim(record)
+        && read().is_some_and(|read| read.is_older_claim_than_its_time(world::time_of_day()))
+}
+
+/// The record that has the key. Asks the store how long the record lives if it may be such a claim; without an answer it
+/// counts as running.
+pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
+    let call = lease.call();
+    if may_be(call, &record)
+        && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(lease.key())).await
+        && entry.value == record
+    {
+        return seen(call, entry);
+    }
+    Arc::new(SeenRecord::new(record))
+}
+
+/// The record that the store shows under the key.
+pub(crate) fn seen(call: &CallContext, entry: Entry) -> Arc<SeenRecord> {
+    let read = call.shared.result_options().read_record(&entry.value);
+    let is_completed = call.policy.release == Release::OnError;
+    let is_kept = is_completed && read.is_some_and(|read| read.is_kept_claim(entry.ttl));
+    let kept_for = entry.ttl.filter(|_| is_kept);
+    Arc::new(SeenRecord::with_time(entry.value, kept_for))
+}
