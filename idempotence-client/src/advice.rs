@@ -8,6 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use reqwest_middleware::Error;
 
 use crate::problem::{ClientAction, Problem};
+use crate::profile::LATER;
 
 /// What to do after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +21,6 @@ pub(crate) enum Advice {
 
 /// These refusals do not say whether the work is done, or whether an earlier try with the key has done it.
 const UNKNOWN: [&str; 3] = ["lease_lost", "outcome_unknown", "taken"];
-
-/// Statuses of servers and proxies that ask for another try.
-const LATER: [u16; 5] = [408, 429, 502, 503, 504];
 
 /// These refusals are about this try. An earlier try may have passed and done the work: its session was valid, its window open, or
 /// its payload the first one.

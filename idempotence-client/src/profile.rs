@@ -34,6 +34,8 @@ pub(crate) struct Convention {
     pub(crate) first_sent: Option<HeaderName>,
     /// The header of a replay.
     pub(crate) replay: Option<HeaderName>,
+    /// A server stores no response with these statuses, so the header of a replay on it is another server's.
+    pub(crate) never_stored: &'static [u16],
     pub(crate) methods: Vec<Method>,
 }
 
@@ -44,6 +46,9 @@ impl Convention {
     }
 }
 
+/// Statuses of servers and proxies that ask for another try.
+pub(crate) const LATER: [u16; 5] = [408, 429, 502, 503, 504];
+
 impl Profile {
     pub(crate) fn convention(self) -> Convention {
         let stripe = Convention {
@@ -51,12 +56,14 @@ impl Profile {
             quoted: None,
             first_sent: None,
             replay: Some(HeaderName::from_static("idempotent-replayed")),
+            never_stored: &[],
             methods: vec![Method::POST],
         };
         match self {
             Self::Ietf => Convention {
                 quoted: Some(stripe.key.clone()),
                 replay: Some(HeaderName::from_static("idempotency-replayed")),
+                never_stored: &LATER,
                 methods: vec![Method::POST, Method::PATCH],
                 ..stripe
             },
@@ -66,6 +73,7 @@ impl Profile {
                 quoted: None,
                 first_sent: Some(HeaderName::from_static("repeatability-first-sent")),
                 replay: None,
+                never_stored: &[],
                 methods: vec![Method::POST, Method::PUT, Method::PATCH, Method::DELETE],
             },
         }

@@ -89,6 +89,7 @@ impl IdempotentRequests {
             is_guarded: Box::new(is_guarded),
             tries: Tries {
                 replay: convention.replay.clone(),
+                never_stored: convention.never_stored,
                 response_limit: 1024 * 1024,
                 patience: Some(Patience {
                     deadline: Duration::from_mins(1),
@@ -108,6 +109,7 @@ impl IdempotentRequests {
     pub fn profile(mut self, profile: Profile) -> Self {
         self.convention = profile.convention();
         self.tries.replay.clone_from(&self.convention.replay);
+        self.tries.never_stored = self.convention.never_stored;
         self
     }
 

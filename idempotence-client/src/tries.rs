@@ -21,6 +21,8 @@ use crate::unanswered::{Failure, Unanswered};
 pub(crate) struct Tries {
     /// The header of a replay.
     pub(crate) replay: Option<HeaderName>,
+    /// An answer with one of these statuses is no replay.
+    pub(crate) never_stored: &'static [u16],
     /// The longest body of an answer that is read before the caller gets the response, in bytes.
     pub(crate) response_limit: usize,
     /// `None` if another middleware repeats requests.
@@ -129,7 +131,8 @@ impl Tries {
             None
         };
         let mark = self.replay.as_ref().and_then(|name| headers.get(name));
-        let is_replay = mark.is_some_and(|mark| mark.as_bytes().eq_ignore_ascii_case(b"true"));
+        let is_replay = mark.is_some_and(|mark| mark.as_bytes().eq_ignore_ascii_case(b"true"))
+            && !self.never_stored.contains(&status.as_u16());
         let advice = Advice::of(status, headers, is_replay, problem.as_ref());
         let answer = Answer {
             key: key.clone(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotence_client::{Answer, ClientAction};
+use idempotence_client::{Answer, ClientAction, Profile};
 use reqwest::Response;
 
 use crate::script::{Script, Step, URL, answer, problem, requests};
@@ -95,22 +95,40 @@ async fn an_error_of_the_handler_is_final_and_keeps_the_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replay_is_final_with_each_status() {
-    for (status, mark, ends_key) in [
-        (201, "true", true),
-        (409, "True", true),
-        (429, "true", true),
+async fn a_replay_is_final_with_each_status_that_its_convention_stores() {
+    for (profile, status, mark, ends_key) in [
+        (Profile::Ietf, 201, "true", true),
+        (Profile::Ietf, 409, "True", true),
+        (Profile::Ietf, 500, "true", false),
+        (Profile::Acp, 429, "true", true),
         // The card may be charged.
-        (503, "true", false),
+        (Profile::Stripe, 503, "true", false),
     ] {
-        let headers = [("idempotency-replayed", mark), ("retry-after", "1")];
-        let (response, tries) = send(answer(status, &headers, "stored")).await;
+        let name = match profile {
+            Profile::Ietf => "idempotency-replayed",
+            _ => "idempotent-replayed",
+        };
+        let headers = [(name, mark), ("retry-after", "1")];
+        let script = Script::new([answer(status, &headers, "stored")]);
+        let client = script.client(requests().profile(profile));
+        let response = client.post(URL).send().await.unwrap();
         let answer = Answer::of(&response).unwrap();
-        assert!(answer.is_replay() && tries == 1, "{status}");
+        assert!(answer.is_replay() && script.tries() == 1, "{status}");
         assert_eq!(answer.ends_key(), ends_key, "{status}");
     }
     let (response, tries) = send(answer(503, &[("idempotency-replayed", "false")], "")).await;
     assert!(tries == 2 && !Answer::of(&response).unwrap().is_replay());
+}
+
+/// No layer stores such a response: a gateway has forwarded the mark.
+#[tokio::test(start_paused = true)]
+async fn a_forwarded_mark_does_not_end_the_tries() {
+    for status in [429, 502, 503, 504] {
+        let mark = [("idempotency-replayed", "true")];
+        let (response, tries) = send(answer(status, &mark, "busy")).await;
+        assert_eq!((tries, response.status().as_u16()), (2, 200), "{status}");
+        assert!(!Answer::of(&response).unwrap().is_replay(), "{status}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

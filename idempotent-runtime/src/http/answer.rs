@@ -118,13 +118,21 @@ impl<B: Body> Answer<B> {
         BodyOutcome::new(self.decision == Decision::Store, kept).chosen(self.is_stream)
     }
 
-    /// The response. A replay has the header `marker`.
+    /// The response. A replay of this layer or of an inner layer has the header `marker`. No other response has it: a handler may
+    /// have forwarded the mark of another server.
     pub(super) fn into_response(self, marker: Option<&HeaderName>) -> Response<ReplayBody<B>> {
         let mut response = self.response;
-        response.extensions_mut().insert(self.outcome);
-        if let (IdempotencyOutcome::Replayed { .. }, Some(marker)) = (self.outcome, marker) {
-            let headers = response.headers_mut();
-            headers.insert(marker, HeaderValue::from_static("true"));
+        let inner = response.extensions_mut().insert(self.outcome);
+        let is_replay = |outcome| matches!(outcome, IdempotencyOutcome::Replayed { .. });
+        match marker {
+            Some(marker) if is_replay(self.outcome) => {
+                let headers = response.headers_mut();
+                headers.insert(marker, HeaderValue::from_static("true"));
+            }
+            Some(marker) if !inner.is_some_and(is_replay) => {
+                response.headers_mut().remove(marker);
+            }
+            _ => {}
         }
         response
     }

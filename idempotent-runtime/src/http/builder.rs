@@ -220,6 +220,8 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Sets the header that marks a replayed response. Default: `Idempotency-Replayed`, or what the profile says. Its value is `true`.
+    /// The layer removes this header from the first response, also if an [`Once`](crate::Once) has set it: a handler may have
+    /// forwarded the response of another server.
     #[must_use]
     pub fn replay_header(mut self, name: HeaderName) -> Self {
         self.chosen.marker = Some(name);

@@ -54,6 +54,22 @@ async fn a_replay_equals_the_first_response_but_for_its_marker() {
 }
 
 #[tokio::test]
+async fn only_the_layer_marks_a_replay() {
+    for server in BOTH {
+        let shop = Shop::start(server, &layer()).await;
+        for (path, is_stored) in [("/status/201", true), ("/status/503", false)] {
+            let first = shop.service.send(keyed(path, "a"), "").await;
+            assert!(!first.is_replay(), "{server:?} {path}");
+            let second = shop.service.send(keyed(path, "a"), "").await;
+            let marks = second.headers.get_all("idempotency-replayed").iter();
+            assert_eq!(marks.count(), usize::from(is_stored), "{server:?} {path}");
+        }
+        let unguarded = shop.service.send(post("/status/201"), "").await;
+        assert!(unguarded.is_replay(), "{server:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_replay_reads_what_the_other_server_has_stored() {
     let handle = idempotency();
     let mut replays = Vec::new();

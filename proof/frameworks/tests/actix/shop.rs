@@ -92,7 +92,12 @@ async fn handle(state: &State, path: &str, headers: &HeaderMap, body: &[u8]) -> 
     match parts[..] {
         ["gate"] => state.gate.acquire().await.unwrap().forget(),
         ["panic"] => panic!("on purpose"),
-        ["status", status] => answer.status = status.parse().unwrap(),
+        // As a gateway that forwards the response of another server, with the mark of a replay.
+        ["status", status] => {
+            answer.status = status.parse().unwrap();
+            let mark = ("idempotency-replayed", b"true".to_vec());
+            answer.headers.push(mark);
+        }
         ["stream", kind, count] => {
             let content_type = format!("text/{kind}");
             let content_type = content_type.into_bytes();
