@@ -106,6 +106,14 @@ impl Call {
         })
     }
 
+    /// The fingerprint of the parts of the key until now.
+    #[cfg(feature = "http")]
+    pub(crate) fn fingerprint(&self) -> Result<crate::key::fingerprint::Fingerprint, Error> {
+        let open = self.0.as_ref().map_err(Clone::clone)?;
+        let fingerprint = open.key.clone().finish();
+        open.invalid_key.clone().map_or(Ok(fingerprint), Err)
+    }
+
     /// Sets whether the call is guarded. If not, its body runs without a key, and nothing is sent to the store.
     pub fn when(&mut self, guarded: bool) {
         if let Ok(open) = &mut self.0 {

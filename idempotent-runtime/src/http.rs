@@ -86,6 +86,7 @@ pub(crate) mod lang;
 mod layer;
 mod options;
 pub(crate) mod payload;
+mod peek;
 pub(crate) mod problem;
 pub(crate) mod profile;
 mod rejection;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use idempotent_runtime::http::IdempotencyLayer;
+use idempotent_runtime::http::{IdempotencyLayer, Profile};
 use idempotent_runtime::store::Level;
 use idempotent_runtime::{Event, Idempotency, MemoryStore, Settings};
 
@@ -40,6 +40,41 @@ async fn an_operator_finds_the_key_of_a_client_that_a_header_names() {
         let key = ("header", "authorization", [name.as_bytes()], "a");
         let found = idempotency.peek("POST /orders", &key).await.unwrap();
         assert_eq!(found.is_some(), is_found, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_finds_a_key_by_the_head_of_its_request() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let orders = || Router::new().route("/orders/{id}/pay", on_post(async || "paid"));
+    for profile in [Profile::Ietf, Profile::Stripe, Profile::Acp] {
+        let by_header = scoped(&idempotency).profile(profile).build();
+        let by_extension = IdempotencyLayer::builder(&idempotency)
+            .scope_by_extension(|user: &User| user.0)
+            .profile(profile)
+            .build();
+        for layer in [by_header, by_extension] {
+            let app = orders().route_layer(layer.clone());
+            let shop = Service::start(app.route_layer(Extension(User(7)))).await;
+            let head = |key: &str| {
+                let request = keyed("/orders/1/pay", key).extension(User(7));
+                request.body(()).unwrap().into_parts().0
+            };
+            shop.send(keyed("/orders/1/pay", "a"), "").await;
+            let found = layer.peek(PAY, &head("a")).await.unwrap().unwrap();
+            assert!(layer.peek(PAY, &head("b")).await.unwrap().is_none());
+            assert!(idempotency.forget(&found).await.unwrap(), "{profile:?}");
+            let again = shop.send(keyed("/orders/1/pay", "a"), "").await;
+            assert!(!again.is_replay(), "{profile:?}");
+
+            let bare = || http::Request::post("/orders/1/pay");
+            let only_key = bare().header("idempotency-key", "a");
+            for request in [bare(), only_key] {
+                let (head, ()) = request.body(()).unwrap().into_parts();
+                let refused = layer.peek(PAY, &head).await.unwrap_err();
+                assert_eq!(refused.code(), "invalid_key", "{profile:?}");
+            }
+        }
     }
 }
 

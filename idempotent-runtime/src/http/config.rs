@@ -172,7 +172,19 @@ impl Config {
         self.check_first_sent(head, &endpoint, options)?;
         let call = Call::new(endpoint, options.policy, Some(&self.idempotency));
         let mut call = Box::new(call);
-        let added = caller.add_scope(&self.scope, head, &mut call);
+        self.add_key(caller, head, key, &mut call)?;
+        Ok(call)
+    }
+
+    /// Adds the parts of the key of a request to its call.
+    pub(super) fn add_key(
+        &self,
+        caller: &dyn FindScope,
+        head: &request::Parts,
+        key: &str,
+        call: &mut Call,
+    ) -> Result<(), Rejection> {
+        let added = caller.add_scope(&self.scope, head, call);
         added.map_err(|missing| {
             let lang = lang::from_headers(&head.headers);
             Rejection::without_scope(missing, self.challenge.as_ref(), lang)
@@ -184,7 +196,7 @@ impl Config {
             call.part(client);
         }
         call.part(key);
-        Ok(call)
+        Ok(())
     }
 
     /// The id of the client, if the convention has ids of clients.

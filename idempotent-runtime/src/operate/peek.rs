@@ -209,7 +209,7 @@ impl Idempotency {
         Ok(hasher)
     }
 
-    async fn read(
+    pub(crate) async fn read(
         &self,
         endpoint: Endpoint,
         fingerprint: Fingerprint,

@@ -456,7 +456,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 48] = [
+const HTTP: [&str; 49] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -502,6 +502,7 @@ const HTTP: [&str; 48] = [
     "http/future",
     "http/service",
     "http/layer",
+    "http/peek",
     "http/actix/body",
     "http/actix/convert",
     "http/actix/local",

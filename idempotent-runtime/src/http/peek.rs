@@ -1,0 +1,81 @@
+//! What operators read about the key of a request.
+
+use ::http::request;
+
+use crate::call::Call;
+use crate::error::{Error, Failure, Site, Subject};
+use crate::http::layer::IdempotencyLayer;
+use crate::http::scope::FindScope;
+use crate::key::endpoint::Endpoint;
+use crate::operate::peek::Peek;
+use crate::protocol::shared::Shared;
+
+impl IdempotencyLayer {
+    /// Reads the record of the key of a request. Returns `None` if the key is free. [`Idempotency::forget`](crate::Idempotency::forget)
+    /// frees it.
+    ///
+    /// The head of the request needs what the layer reads: the header of the key and the scope, and the path if the convention
+    /// has it in the key. `endpoint` is the method and the whole route, which only a router could find in the head; or the name in
+    /// [`route`](crate::http::LayerBuilder::route).
+    ///
+    /// Round trips: one. Changes nothing.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use http::Request;
+    /// use http::header::AUTHORIZATION;
+    /// use idempotence::http::IdempotencyLayer;
+    /// use idempotence::{Idempotency, MemoryStore};
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let layer = IdempotencyLayer::builder(&idempotency).scope_by_header(AUTHORIZATION).build();
+    ///
+    /// let request = Request::post("/orders/7/pay")
+    ///     .header(AUTHORIZATION, "Bearer ada")
+    ///     .header("idempotency-key", "8e03978e");
+    /// let (head, ()) = request.body(())?.into_parts();
+    /// if let Some(stuck) = layer.peek("POST /orders/{id}/pay", &head).await? {
+    ///     idempotency.forget(&stuck).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidKey`] if the name is not a valid endpoint name, or the head has no key or no scope, or the key is in
+    /// the body; else as [`Idempotency::peek`](crate::Idempotency::peek).
+    pub async fn peek(
+        &self,
+        endpoint: &str,
+        request: &request::Parts,
+    ) -> Result<Option<Peek>, Error> {
+        let endpoint = Endpoint::called(endpoint);
+        let endpoint = endpoint.map_err(|name| Error::invalid_name(Subject::Peek, &name))?;
+        let config = self.config();
+        let invalid = |why| {
+            let site = Site::of(Subject::Peek, endpoint.clone());
+            Error::InvalidKey(Failure::new(site, why, None))
+        };
+        if config.key.is_in_body() {
+            return Err(invalid(
+                "the key is in the body of the request; use `Idempotency::peek` with the parts of the key",
+            ));
+        }
+        let key = config.key.read(&request.headers, &[], config.syntax);
+        let key = key.map_err(|_| invalid("the key of the request cannot be read"))?;
+        let key = key.ok_or_else(|| invalid("the request has no key"))?;
+        let handle = &config.idempotency;
+        let mut call = Call::new(endpoint.clone(), config.options.policy, Some(handle));
+        let added = config.add_key(&InHead, request, &key, &mut call);
+        added.map_err(|_| invalid("the request has no scope"))?;
+        let fingerprint = call.fingerprint()?;
+        handle.read(endpoint, fingerprint, Shared::key).await
+    }
+}
+
+/// Finds the scope of a request in its head alone.
+struct InHead;
+
+impl FindScope for InHead {}
