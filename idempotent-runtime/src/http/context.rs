@@ -88,3 +88,20 @@ pub enum IdempotencyOutcome {
     /// The handler did not run, or was stopped. The response says why.
     Refused,
 }
+
+impl IdempotencyOutcome {
+    /// The stable name, for a label of a metric: `stored`, `replayed`, `refused` and so on.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Tombstone => "tombstone",
+            Self::Unguarded => "unguarded",
+            Self::Unconfirmed => "unconfirmed",
+            Self::Unrecorded => "unrecorded",
+            Self::Released => "released",
+            Self::Held => "held",
+            Self::Replayed { .. } => "replayed",
+            Self::Refused => "refused",
+        }
+    }
+}
