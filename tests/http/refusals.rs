@@ -114,7 +114,7 @@ async fn of_requests(language: &str) -> Vec<Refusal> {
         fix("payload_malformed", 400, ambiguous),
     ];
     for (code, reply) in [
-        ("invalid_key", send(&app(plain()), elsewhere, "").await),
+        ("route_unknown", send(&app(plain()), elsewhere, "").await),
         (
             "invalid_policy",
             send(&app(plain().ttl(Duration::ZERO)), keyed(language), "").await,

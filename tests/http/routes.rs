@@ -179,7 +179,7 @@ async fn a_request_with_a_key_needs_a_known_route() {
     };
     let service = Service::start(fallback().layer(layer())).await;
     let refused = service.send(keyed("/unknown", "a"), "").await;
-    assert_eq!(refused.refusal(), (500, "invalid_key".to_owned()));
+    assert_eq!(refused.refusal(), (500, "route_unknown".to_owned()));
     let title = "The server does not know the route of the request";
     assert_eq!(refused.problem()["title"], title);
     assert_eq!(service.send(post("/unknown"), "").await.text(), "1");

@@ -111,10 +111,17 @@ impl Rejection {
             ),
         };
         let mut rejection = Self::of(error, None, lang);
-        rejection.problem.title = match lang {
+        let problem = &mut rejection.problem;
+        problem.code = no_route.code();
+        problem.title = match lang {
             Lang::En | Lang::Custom(_) => title.into(),
             Lang::ZhHans => zh_title.into(),
         };
+        if let Lang::Custom(translation) = lang
+            && let Some(text) = translation.text(problem.code)
+        {
+            problem.detail = text.into();
+        }
         rejection
     }
 

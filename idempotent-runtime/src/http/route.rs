@@ -50,6 +50,16 @@ pub(crate) enum NoRoute {
     Invalid(InvalidName),
 }
 
+impl NoRoute {
+    /// The stable name of the refusal.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unknown => "route_unknown",
+            Self::Invalid(_) => "route_invalid",
+        }
+    }
+}
+
 impl fmt::Display for NoRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -30,7 +30,7 @@
 //! # What differs from a server of `tower`
 //!
 //! * The route is the pattern of the resource, with its scopes: `/shop/orders/{id}`. `App::wrap` also sees requests that no resource
-//!   matches. With a key they get 500 `invalid_key`, because they have no route. So wrap resources.
+//!   matches. With a key they get 500 `route_unknown`. So wrap resources.
 //! * `scope_by_extension` reads the extensions of the request in actix (`request.extensions_mut().insert(user)`). The type must be
 //!   `Send` and `Sync`. `scope_by` gets a head of the crate `http` 1, which has the method, the URI and the headers, and none of
 //!   these extensions.

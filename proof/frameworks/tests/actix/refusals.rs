@@ -85,7 +85,7 @@ fn cases() -> Vec<Case> {
             ..case("store_unavailable", 503, a_key)
         },
         // No resource has this path, so there is no route.
-        case("invalid_key", 500, || keyed("/unknown", "a")),
+        case("route_unknown", 500, || keyed("/unknown", "a")),
         Case {
             layer: || documented(scoped(&idempotency()).ttl(Duration::ZERO)),
             ..case("invalid_policy", 500, a_key)
