@@ -224,11 +224,29 @@ fn assert_problem(refusal: &Refusal, language: &str) -> [String; 2] {
     })
 }
 
+/// Asserts that the table of codes has this refusal.
+fn assert_documented(refusal: &Refusal) {
+    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"));
+    let rows = PAGE
+        .lines()
+        .skip_while(|line| !line.starts_with("| code | status |"))
+        .take_while(|line| line.starts_with('|'));
+    let has = |cell: &str, value: &str| cell.split(", ").any(|one| one.trim_matches('`') == value);
+    let mut cells = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
+    let row = cells.find(|row| has(row[0].trim_start_matches("| "), refusal.code));
+    let row = row.unwrap_or_else(|| panic!("{} is not documented", refusal.code));
+    assert!(has(row[1], &refusal.status.to_string()), "{row:?}");
+    assert!(has(row[2], refusal.client_action), "{row:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_refusal_is_a_problem_in_the_language_of_the_request() {
     let english = refusals("en").await;
     let chinese = refusals("zh-CN").await;
     assert_eq!(english.len(), 16);
+    for refusal in &english {
+        assert_documented(refusal);
+    }
     for (english, chinese) in english.iter().zip(&chinese) {
         let texts = assert_problem(english, "en");
         assert!(texts.iter().all(|text| text.is_ascii()), "{texts:?}");
