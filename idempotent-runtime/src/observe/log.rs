@@ -1,10 +1,47 @@
 //! Events as lines of `tracing`, and the span of a call.
 
+use std::error::Error;
+use std::{fmt, iter};
+
 use tracing::field::{self, Empty};
 use tracing::{Level, Span};
 
 use super::event::{Event, digits};
 use crate::error::Site;
+
+/// The text of an error and of its sources, without a text that repeats the text before it: some clients of stores give an error
+/// and its source one text.
+#[derive(Debug)]
+struct Texts {
+    text: String,
+    source: Option<Box<Self>>,
+}
+
+impl Texts {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let text = error.to_string();
+        let mut sources = iter::successors(error.source(), |error| Error::source(*error));
+        let source = sources.find(|source| !text.contains(&source.to_string()));
+        let source = source.map(|source| Box::new(Self::of(source)));
+        Self { text, source }
+    }
+
+    fn as_error(&self) -> &(dyn Error + 'static) {
+        self
+    }
+}
+
+impl fmt::Display for Texts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Texts {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(Self::as_error)
+    }
+}
 
 /// The span of a call. Its `outcome` is recorded when the call ends.
 pub(crate) fn span(site: &Site) -> Span {
@@ -45,7 +82,7 @@ macro_rules! write_line {
                     key = $event.key().map(field::display),
                     outcome = $event.kind().as_str(),
                     took_ms = $event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
-                    error = $event.error(),
+                    error = $event.error().map(Texts::of).as_ref().map(Texts::as_error),
                     $(repeated = $count,)?
                     "{}",
                     $event.sentence()
@@ -67,8 +104,26 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::store::{StoreError, StoreErrorKind};
     use crate::observe::kind::EventKind;
     use idempotence_test_support::log_capture::LogCapture;
+
+    /// As the client of Redis, whose error has the text of its source.
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Repeats(#[source] std::io::Error);
+
+    #[test]
+    fn the_text_of_a_source_is_logged_once() {
+        let refused = || std::io::Error::other("Connection refused");
+        let inner = Repeats(std::io::Error::other(Repeats(refused())));
+        let error = StoreError::new(StoreErrorKind::NotApplied, inner);
+        let texts = Texts::of(&error);
+        let sources = iter::successors(texts.source(), |source| Error::source(*source));
+        let sources: Vec<_> = sources.map(ToString::to_string).collect();
+        assert_eq!(sources, ["Connection refused"]);
+        assert_eq!(texts.to_string(), error.to_string());
+    }
 
     #[test]
     fn every_kind_is_logged_once_at_its_level() {
