@@ -10,6 +10,7 @@ use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
 use crate::key::endpoint::Endpoint;
 use crate::key::name::InvalidName;
+use crate::policy::duration::Rough;
 
 /// Why a guarded call did not run its body, or was stopped in it.
 ///
@@ -229,10 +230,10 @@ impl fmt::Display for Error {
         match self.content() {
             Content::Duplicate(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
                 f,
-                "{}: refused because the key was used with another payload {:.1?} ago; \
+                "{}: refused because the key was used with another payload {} ago; \
                  use a new key for a new request",
                 duplicate.0.site,
-                duplicate.age(),
+                Rough(duplicate.age()),
             ),
             Content::Duplicate(duplicate) => duplicate.fmt(f),
             Content::Failure(failure) => failure.fmt(f),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::failure::Site;
+use crate::policy::duration::Rough;
 
 /// The call that has the key, as its record describes it.
 ///
@@ -113,37 +114,39 @@ impl fmt::Display for Duplicate {
             free_in,
             unavailable,
         } = &*self.0;
+        let (age, retry_after) = (Rough(*age), Rough(*retry_after));
         if let Some(why) = unavailable {
             let ended = state.ended();
             return write!(
                 f,
-                "{site}: refused because an equal call {ended} {age:.1?} ago, and its result cannot be returned because {why}; \
+                "{site}: refused because an equal call {ended} {age} ago, and its result cannot be returned because {why}; \
                  read what it wrote"
             );
         }
         match (state, free_in) {
             (DuplicateState::Running, None) => write!(
                 f,
-                "{site}: refused because the transaction of an equal call was still open after {age:.1?}; \
-                 try again in {retry_after:.1?}"
+                "{site}: refused because the transaction of an equal call was still open after {age}; \
+                 try again in {retry_after}"
             ),
             (DuplicateState::Running, Some(free_in)) => write!(
                 f,
-                "{site}: refused because an equal call has been running for {age:.1?}; \
-                 try again in {retry_after:.1?} (its lease ends in {free_in:.1?} unless it is renewed)"
+                "{site}: refused because an equal call has been running for {age}; \
+                 try again in {retry_after} (its lease ends in {} unless it is renewed)",
+                Rough(*free_in)
             ),
             (DuplicateState::Done | DuplicateState::Failed, _) => {
                 let ended = state.ended();
                 write!(
                     f,
-                    "{site}: refused because an equal call {ended} {age:.1?} ago; \
-                     do not repeat it (the key is free in {retry_after:.1?})"
+                    "{site}: refused because an equal call {ended} {age} ago; \
+                     do not repeat it (the key is free in {retry_after})"
                 )
             }
             (DuplicateState::Unknown, _) => write!(
                 f,
-                "{site}: refused because an equal call was made {age:.1?} ago, which may be running or have ended; \
-                 do not repeat it (the key is free in {retry_after:.1?})"
+                "{site}: refused because an equal call was made {age} ago, which may be running or have ended; \
+                 do not repeat it (the key is free in {retry_after})"
             ),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::failure::Site;
+use crate::policy::duration::Rough;
 
 /// An attempt beyond the limit of a [`Counter`](crate::Counter).
 #[derive(Debug, Clone)]
@@ -59,7 +60,8 @@ impl fmt::Display for Limited {
         write!(
             f,
             "{site}: refused because this is attempt {attempt} and the limit is {limit}; \
-             try again in {retry_after:.1?}, when the window ends"
+             try again in {}, when the window ends",
+            Rough(*retry_after)
         )
     }
 }

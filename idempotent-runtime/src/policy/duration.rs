@@ -57,6 +57,27 @@ impl fmt::Display for Written {
     }
 }
 
+/// Prints a duration for a reader: in its two largest units, as `30d` or `1h5m`; below a minute with one digit after the point.
+pub(crate) struct Rough(pub(crate) Duration);
+
+impl fmt::Display for Rough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let rounded_to = |unit| millis.saturating_add(unit / 2) / unit * unit;
+        let [(_, day), (_, hour), (_, minute), (_, second), _] = UNITS;
+        if rounded_to(second) < minute {
+            return write!(f, "{:.1?}", self.0);
+        }
+        let finest = [(second, hour), (minute, day), (hour, u64::MAX)];
+        let mut rounded = finest
+            .map(|(unit, below)| (rounded_to(unit), below))
+            .into_iter();
+        let rounded = rounded.find(|(rounded, below)| rounded < below);
+        let rounded = rounded.map_or(self.0, |(rounded, _)| Duration::from_millis(rounded));
+        Written(rounded).fmt(f)
+    }
+}
+
 const UNITS: [(&str, u64); 5] = [
     ("d", 24 * 60 * 60 * 1000),
     ("h", 60 * 60 * 1000),
@@ -99,6 +120,28 @@ fn split(text: &str, belongs: impl Fn(char) -> bool) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_time_is_rounded_for_a_reader() {
+        for (millis, text) in [
+            (0, "0.0ns"),
+            (250, "250.0ms"),
+            (2_340, "2.3s"),
+            (59_400, "59.4s"),
+            (59_700, "1m"),
+            (90_400, "1m30s"),
+            (3_599_700, "1h"),
+            (3_900_000, "1h5m"),
+            (85_200_000, "23h40m"),
+            (86_399_700, "1d"),
+            (2_591_999_700, "30d"),
+            (2_595_600_000, "30d1h"),
+        ] {
+            let rough = Rough(Duration::from_millis(millis)).to_string();
+            assert_eq!(rough, text, "{millis}");
+        }
+        let _ = Rough(Duration::MAX).to_string();
+    }
 
     #[test]
     fn durations_are_read_as_the_attribute_reads_them() {

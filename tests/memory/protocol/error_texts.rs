@@ -65,7 +65,8 @@ fn plain(error: &Error, id: u64) -> String {
     let text = text.replace(&format!("{}…", &key.to_string()[..8]), "<key>");
     let words = text.split(' ').map(|word| {
         let (word, rest) = word.split_at(word.find([',', ';', ')']).unwrap_or(word.len()));
-        let is_time = word.starts_with(|char: char| char.is_ascii_digit()) && word.ends_with('s');
+        let is_time = word.starts_with(|char: char| char.is_ascii_digit())
+            && word.ends_with(['s', 'm', 'h', 'd']);
         format!("{}{rest}", if is_time { "<time>" } else { word })
     });
     words.collect::<Vec<_>>().join(" ")
