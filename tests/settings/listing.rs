@@ -1,6 +1,7 @@
 //! The list of endpoints for operators.
 
 use idempotent_runtime::private::{Policy, Release, register};
+use idempotent_runtime::store::Level;
 use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
 
 use crate::{File, call, listed, secs};
@@ -195,4 +196,17 @@ async fn an_unknown_endpoint_is_a_warning_until_its_first_call() {
     let policy = Policy::new(secs(30));
     call(&handle, "shop.pay", policy, 1).await.unwrap();
     assert_eq!(handle.settings_problems(), [misspelt]);
+}
+
+/// Each route is like this at each start.
+#[tokio::test(start_paused = true)]
+async fn a_route_without_a_request_is_a_note_of_the_doctor_and_no_warning() {
+    let file = File::new("[endpoints.\"POST /parcels\"]\nttl = \"1m\"");
+    let log = LogCapture::start();
+    let handle = file.handle().unwrap();
+    assert_eq!(log.events(), [""; 0]);
+    let diagnosis = handle.doctor().await;
+    let mut findings = diagnosis.findings().iter();
+    let note = findings.find(|finding| finding.found().contains("`POST /parcels`"));
+    assert_eq!(note.map(|note| note.level()), Some(Level::Note));
 }

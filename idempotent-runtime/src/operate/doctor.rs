@@ -92,6 +92,13 @@ impl Idempotency {
             let disabled = Finding::new(Level::Problem, disabled);
             disabled.advise("remove the setting and call `Idempotency::reload` as soon as the calls can be guarded again")
         }));
+        let unused = shared.known_endpoints().routes_without_requests();
+        findings.extend(unused.into_iter().map(|route| {
+            let route = Finding::new(Level::Note, route);
+            route.advise(
+                "compare the route with the route of the router if it should have had requests",
+            )
+        }));
         #[cfg(feature = "http")]
         {
             let unmatched = shared.known_endpoints().unmatched_routes();

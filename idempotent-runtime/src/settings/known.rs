@@ -14,7 +14,7 @@ use super::list::Endpoints;
 use super::registered::Registered;
 #[cfg(feature = "http")]
 use super::routes::{ConfiguredRoutes, UnmatchedRoute};
-use super::table::Table;
+use super::table::{Table, UnknownEndpoint};
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
@@ -124,6 +124,8 @@ impl KnownEndpoints {
             }
             (state.disabled(), state.unknown_endpoints())
         };
+        let unknown = unknown.into_iter().filter(|unknown| !unknown.may_follow);
+        let unknown = unknown.map(|unknown| unknown.line);
         for problem in disabled.into_iter().chain(unknown) {
             tracing::warn!(target: "idempotence", "{problem}");
         }
@@ -267,9 +269,17 @@ impl KnownEndpoints {
     /// The settings that have no effect, a line each.
     pub(crate) fn problems(&self) -> Vec<String> {
         let state = self.read_state();
-        let mut problems = state.unknown_endpoints();
+        let unknown = state.unknown_endpoints().into_iter();
+        let mut problems: Vec<_> = unknown.map(|unknown| unknown.line).collect();
         problems.extend(state.ignored_settings(&state.table));
         problems
+    }
+
+    /// The routes that have settings and have had no request, a line each.
+    pub(crate) fn routes_without_requests(&self) -> Vec<String> {
+        let unknown = self.read_state().unknown_endpoints().into_iter();
+        let routes = unknown.filter(|unknown| unknown.may_follow);
+        routes.map(|route| route.line).collect()
     }
 
     /// The settings in force that disable the guard, a line each.
@@ -352,7 +362,7 @@ impl State {
     }
 
     /// The unknown endpoints that have settings, a line each.
-    fn unknown_endpoints(&self) -> Vec<String> {
+    fn unknown_endpoints(&self) -> Vec<UnknownEndpoint> {
         self.table.unknown_endpoints(&self.known())
     }
 

@@ -82,7 +82,7 @@ impl Table {
     }
 
     /// A line for each endpoint that has settings but is not among the `known` endpoints.
-    pub(crate) fn unknown_endpoints(&self, known: &[&str]) -> Vec<String> {
+    pub(crate) fn unknown_endpoints(&self, known: &[&str]) -> Vec<UnknownEndpoint> {
         let capitals: Vec<String> = known.iter().copied().map(in_capitals).collect();
         let capitals: Vec<&str> = capitals.iter().map(String::as_str).collect();
         let in_file = self.in_file.iter().map(|named| (named, known));
@@ -93,7 +93,8 @@ impl Table {
             .map(|((name, named), known)| {
                 let origin = &named.origin;
                 let guess = closest(name, known.iter().copied());
-                match (is_route(name), guess) {
+                let may_follow = is_route(name) && guess.is_none();
+                let line = match (is_route(name), guess) {
                     (false, None) => format!(
                         "{origin}: unknown endpoint `{name}`: its settings have no effect {FIRST_CALL}"
                     ),
@@ -106,10 +107,19 @@ impl Table {
                     (true, Some(guess)) => format!(
                         "{origin}: unknown endpoint `{name}`: did you mean `{guess}`? (a route becomes known with its first request)"
                     ),
-                }
+                };
+                UnknownEndpoint { line, may_follow }
             })
             .collect()
     }
+}
+
+/// An endpoint with settings, which no call has had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct UnknownEndpoint {
+    pub(crate) line: String,
+    /// It is a route, and nothing says that it is misspelled: a route is not known before its first request.
+    pub(crate) may_follow: bool,
 }
 
 const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded; \
@@ -139,6 +149,16 @@ mod tests {
         let env = env::read(variables.iter().map(owned), &mut problems);
         assert_eq!(problems, [""; 0]);
         Table::new(file, env)
+    }
+
+    /// The lines about unknown endpoints, which are all routes before their first request, or none.
+    fn lines(table: &Table, known: &[&str], may_follow: bool) -> Vec<String> {
+        let unknown = table.unknown_endpoints(known).into_iter();
+        let line = |unknown: UnknownEndpoint| {
+            assert_eq!(unknown.may_follow, may_follow, "{unknown:?}");
+            unknown.line
+        };
+        unknown.map(line).collect()
     }
 
     #[test]
@@ -248,14 +268,14 @@ mod tests {
             let route = route.unwrap();
             let resolved = table.resolve(route.as_str()).without_attribute();
             assert!(resolved.ttl.is_some(), "{text} {variables:?}");
-            assert_eq!(table.unknown_endpoints(&[route.as_str()]), [""; 0]);
+            assert_eq!(table.unknown_endpoints(&[route.as_str()]), []);
         }
     }
 
     #[test]
     fn an_unknown_route_is_reported_in_its_own_spelling() {
         let table = table("[endpoints.\"POST./orders/(id)/pya\"]", &[]);
-        let unknown = table.unknown_endpoints(&["POST /orders/{id}/pay"]).join("");
+        let unknown = lines(&table, &["POST /orders/{id}/pay"], false).join("");
         let expected =
             "unknown endpoint `POST /orders/{id}/pya`: did you mean `POST /orders/{id}/pay`?";
         assert!(unknown.contains(expected), "{unknown}");
@@ -269,7 +289,7 @@ mod tests {
         );
         let after = "has had no request yet: its settings take effect with its first request";
         assert_eq!(
-            table.unknown_endpoints(&[]),
+            lines(&table, &[], true),
             [
                 format!("a.toml:1: the route `POST /orders/{{id}}/pay` {after}"),
                 format!(
@@ -277,7 +297,7 @@ mod tests {
                 ),
             ]
         );
-        assert_eq!(table.unknown_endpoints(&["POST /orders/{id}/pay"]), [""; 0]);
+        assert_eq!(table.unknown_endpoints(&["POST /orders/{id}/pay"]), []);
     }
 
     #[test]
@@ -292,7 +312,7 @@ mod tests {
         let known = ["orders.pay", "files.upload"];
         let hint = "(a function without the option `name` becomes known with its first call)";
         assert_eq!(
-            table.unknown_endpoints(&known),
+            lines(&table, &known, false),
             [
                 format!(
                     "a.toml:1: unknown endpoint `orders.pya`: did you mean `orders.pay`? {hint}"
