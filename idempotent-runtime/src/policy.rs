@@ -64,6 +64,17 @@ pub enum OnStoreError {
     Run,
 }
 
+/// Where the options of a policy are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetIn {
+    Attribute,
+    #[cfg(feature = "http")]
+    Layer {
+        /// The `ttl` is the default of the layer.
+        has_default_ttl: bool,
+    },
+}
+
 /// How one endpoint holds its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
@@ -72,6 +83,8 @@ pub enum OnStoreError {
 )]
 pub struct Policy {
     pub(crate) ttl: Duration,
+    /// Where the options are, for the list of endpoints.
+    pub(crate) set_in: SetIn,
     pub(crate) release: Release,
     pub(crate) lease: Option<Duration>,
     pub(crate) renew: Renew,
@@ -96,6 +109,7 @@ impl Policy {
     pub const fn new(ttl: Duration) -> Self {
         Self {
             ttl,
+            set_in: SetIn::Attribute,
             release: Release::OnError,
             lease: None,
             renew: Renew::Yes,

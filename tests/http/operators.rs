@@ -3,6 +3,7 @@
 use std::env;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
@@ -40,6 +41,28 @@ async fn an_operator_finds_the_key_of_a_client_that_a_header_names() {
         let key = ("header", "authorization", [name.as_bytes()], "a");
         let found = idempotency.peek("POST /orders", &key).await.unwrap();
         assert_eq!(found.is_some(), is_found, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_list_of_endpoints_names_the_layer_as_the_origin_of_its_options() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let layer = scoped(&idempotency)
+        .wait(Duration::from_secs(5))
+        .for_route("/notes", |notes| notes.ttl(Duration::from_hours(1)))
+        .build();
+    let app = Router::new()
+        .route("/orders", on_post(async || "placed"))
+        .route("/notes", on_post(async || "noted"));
+    let shop = Service::start(app.route_layer(layer)).await;
+    for path in ["/orders", "/notes"] {
+        shop.send(keyed(path, "a"), "").await;
+    }
+    let rest = "lease = 30s (default), wait = 5s (layer), on_store_error = refuse (default)";
+    let listed = idempotency.endpoints().to_string();
+    for (path, ttl) in [("/orders", "1d (default)"), ("/notes", "1h (layer)")] {
+        let line = format!("POST {path}: ttl = {ttl}, {rest}");
+        assert!(listed.lines().any(|listed| listed == line), "{listed}");
     }
 }
 
@@ -241,8 +264,6 @@ async fn the_handler_of_a_disabled_route_runs_for_each_request_and_the_outer_lay
 
 #[tokio::test]
 async fn a_setting_of_a_route_is_in_force_and_in_the_list() {
-    use std::time::Duration;
-
     let file = format!("idempotence-routes-{}.toml", std::process::id());
     let file = std::env::temp_dir().join(file);
     let text = format!("[endpoints.\"{PAY}\"]\nttl = \"1h\"\n");

@@ -10,7 +10,7 @@ use crate::http::content_type;
 use crate::http::decision::StoreIf;
 use crate::http::payload::Payload;
 use crate::http::profile::table::Table;
-use crate::policy::Policy;
+use crate::policy::{Policy, SetIn};
 
 /// The options of one route: see [`LayerBuilder::for_route`](crate::http::LayerBuilder::for_route).
 #[derive(Clone)]
@@ -43,6 +43,11 @@ impl RouteOptions {
     pub(super) fn complete(&mut self, table: &Table) {
         self.requires_key.get_or_insert(table.requires_key);
         self.payload.get_or_insert_with(table.payload);
+        if self.ttl.is_none() {
+            self.policy.set_in = SetIn::Layer {
+                has_default_ttl: true,
+            };
+        }
         self.policy.ttl = *self.ttl.get_or_insert(table.ttl);
     }
 
@@ -59,12 +64,16 @@ impl RouteOptions {
 
 impl Default for RouteOptions {
     fn default() -> Self {
+        let mut policy = Policy::new(DAY).replay();
+        policy.set_in = SetIn::Layer {
+            has_default_ttl: false,
+        };
         Self {
             requires_key: None,
             ttl: None,
             payload: None,
             is_guarded: true,
-            policy: Policy::new(DAY).replay(),
+            policy,
             store_if: None,
             request_limit: MEBIBYTE,
             response_limit: MEBIBYTE,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::overrides::{Applied, IgnoredSetting, Overrides, Resolved};
 use super::setting::{Origin, Setting};
-use crate::policy::{OnStoreError, Policy};
+use crate::policy::{OnStoreError, Policy, SetIn};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
 /// A guarded function and the settings in force for it. Prints as one line.
@@ -33,9 +33,14 @@ impl EndpointInfo {
             overrides,
             ignored,
         } = resolved.apply(attribute);
+        let (in_code, has_default_ttl) = match attribute.set_in {
+            SetIn::Attribute => (Origin::Attribute, false),
+            #[cfg(feature = "http")]
+            SetIn::Layer { has_default_ttl } => (Origin::Layer, has_default_ttl),
+        };
         let by_attribute = |value| Setting {
             value,
-            origin: Origin::Attribute,
+            origin: in_code.clone(),
         };
         let by_default = |value| Setting {
             value,
@@ -53,7 +58,11 @@ impl EndpointInfo {
             return Self::with(name, true, overrides.or(lowest), ignored);
         }
         let lowest = Overrides {
-            ttl: Some(by_attribute(attribute.ttl)),
+            ttl: Some(if has_default_ttl {
+                by_default(attribute.ttl)
+            } else {
+                by_attribute(attribute.ttl)
+            }),
             lease: Some(match attribute.lease {
                 Some(lease) => by_attribute(lease),
                 None => by_default(policy.times().map_or(policy.ttl, |times| times.lease_time)),
@@ -62,7 +71,7 @@ impl EndpointInfo {
             on_store_error: Some(Setting {
                 value: attribute.on_store_error.unwrap_or_default(),
                 origin: match attribute.on_store_error {
-                    Some(_) => Origin::Attribute,
+                    Some(_) => in_code.clone(),
                     None => Origin::Default,
                 },
             }),

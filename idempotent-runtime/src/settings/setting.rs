@@ -60,6 +60,8 @@ pub enum Origin {
     Default,
     /// In the attribute.
     Attribute,
+    /// In the layer for HTTP, for all routes or for one route. Prints as `layer`.
+    Layer,
     /// In the file. Prints as `idempotence.toml:5`.
     #[non_exhaustive]
     File {
@@ -81,6 +83,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Default => f.write_str("default"),
             Self::Attribute => f.write_str("attribute"),
+            Self::Layer => f.write_str("layer"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Env { name } => f.write_str(name),
         }
