@@ -14,8 +14,13 @@ use idempotent_runtime::sql::sqlx::postgres::PgConnectOptions;
 use idempotent_runtime::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous,
 };
-use idempotent_runtime::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite, raw_sql};
-use idempotent_runtime::sql::{Database, Lock};
+use idempotent_runtime::sql::sqlx::{
+    self, ColumnIndex, Decode, Encode, Executor, IntoArguments, MySql, Pool, Postgres, Sqlite,
+    Type, raw_sql,
+};
+use idempotent_runtime::sql::{AsConnection, Database, Lock};
+
+use crate::implies::Implies;
 
 /// An empty database and a pool of connections.
 pub struct Fresh<DB: Kind> {
@@ -35,8 +40,20 @@ impl<DB: Kind> Fresh<DB> {
     }
 }
 
-/// A kind of database.
-pub trait Kind: Database {
+/// A kind of database. A test that is generic over it sends statements and values as a test of one database does.
+pub trait Kind: Database
+where
+    for<'c> Self:
+        Implies<&'c mut <Self as sqlx::Database>::Connection, Is: Executor<'c, Database = Self>>,
+    for<'v> Self: Implies<&'v str, Is: Decode<'v, Self> + for<'q> Encode<'q, Self>>,
+    Self: Implies<<Self as sqlx::Database>::Connection, Is: AsConnection<Database = Self>>
+        + Implies<<Self as sqlx::Database>::Arguments, Is: IntoArguments<Self>>
+        + Implies<usize, Is: ColumnIndex<<Self as sqlx::Database>::Row>>
+        + Implies<str, Is: Type<Self>>
+        + Implies<String, Is: Value<Self>>
+        + Implies<i32, Is: Value<Self>>
+        + Implies<i64, Is: Value<Self>>,
+{
     /// Creates an empty database and returns its URL.
     fn url() -> String;
 
@@ -45,6 +62,19 @@ pub trait Kind: Database {
         url: &str,
         statements: &'static [&'static str],
     ) -> impl Future<Output = Pool<Self>> + Send;
+}
+
+/// A value that a statement can bind and a row can hold.
+pub trait Value<DB: sqlx::Database>:
+    for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>
+{
+}
+
+impl<DB, T> Value<DB> for T
+where
+    DB: sqlx::Database,
+    T: for<'q> Encode<'q, DB> + for<'r> Decode<'r, DB> + Type<DB>,
+{
 }
 
 /// How long a test waits for a connection or for the lock of a SQLite file.

@@ -12,6 +12,8 @@
 pub mod databases;
 #[cfg(feature = "http")]
 pub mod http_client;
+#[cfg(feature = "stores")]
+pub mod implies;
 pub mod log_capture;
 #[cfg(feature = "stores")]
 pub mod redis_client;

@@ -5,23 +5,23 @@ use std::time::Duration;
 use idempotent_runtime::sql::{Lock, LockGuard};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::lock::databases::{Subject, taken};
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh, taken};
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);
 
-crate::lock::on_all_databases!(
-    a_held_lock_is_refused_until_it_is_released,
-    the_old_holder_of_an_expired_lock_changes_nothing,
-    an_expired_lock_cannot_be_renewed,
-    a_renewed_lock_outlives_its_first_lease,
-    a_renewal_never_shortens_a_lease,
-    the_lease_is_counted_from_before_the_send,
-    futures_of_locks_can_be_spawned,
-);
+on_every_database! {
+    a_held_lock_is_refused_until_it_is_released
+    the_old_holder_of_an_expired_lock_changes_nothing
+    an_expired_lock_cannot_be_renewed
+    a_renewed_lock_outlives_its_first_lease
+    a_renewal_never_shortens_a_lease
+    the_lease_is_counted_from_before_the_send
+    futures_of_locks_can_be_spawned
+}
 
-async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
@@ -36,7 +36,8 @@ async fn a_held_lock_is_refused_until_it_is_released<DB: Subject>(fresh: Fresh<D
     );
 }
 
-async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let mut old = taken(&lock, SHORT).await;
     let deadline = old.deadline();
@@ -56,7 +57,8 @@ async fn the_old_holder_of_an_expired_lock_changes_nothing<DB: Subject>(fresh: F
     assert!(new.release().await.unwrap());
 }
 
-async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
+async fn an_expired_lock_cannot_be_renewed<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let mut held = taken(&lock, SHORT).await;
     // The database counts the lease from the arrival of the statement, so the lease may expire there a little later.
@@ -68,7 +70,8 @@ async fn an_expired_lock_cannot_be_renewed<DB: Subject>(fresh: Fresh<DB>) {
     );
 }
 
-async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let mut held = renewed_in_time(&lock).await;
     sleep_until(held.1 + SHORT).await;
@@ -77,7 +80,8 @@ async fn a_renewed_lock_outlives_its_first_lease<DB: Subject>(fresh: Fresh<DB>) 
     assert!(held.0.renew(LONG).await.unwrap());
 }
 
-async fn a_renewal_never_shortens_a_lease<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_renewal_never_shortens_a_lease<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let mut held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     let deadline = held.deadline();
@@ -87,7 +91,8 @@ async fn a_renewal_never_shortens_a_lease<DB: Subject>(fresh: Fresh<DB>) {
     assert!(lock.take("trade:42", LONG).await.unwrap().is_none());
 }
 
-async fn the_lease_is_counted_from_before_the_send<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_lease_is_counted_from_before_the_send<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let before = Instant::now();
     let mut held = lock.take("trade:42", LONG).await.unwrap().unwrap();
@@ -99,7 +104,8 @@ async fn the_lease_is_counted_from_before_the_send<DB: Subject>(fresh: Fresh<DB>
     assert!(held.deadline() <= Instant::now() + 2 * LONG);
 }
 
-async fn futures_of_locks_can_be_spawned<DB: Subject>(fresh: Fresh<DB>) {
+async fn futures_of_locks_can_be_spawned<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let renewed = tokio::spawn(async move {
         let mut held = lock.take("trade:42", LONG).await?.unwrap();

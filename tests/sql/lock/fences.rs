@@ -7,22 +7,22 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::lock::databases::{Subject, taken};
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh, taken};
 
 const LONG: Duration = Duration::from_mins(10);
 const MINUTE: Duration = Duration::from_mins(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-crate::lock::on_all_databases!(
-    the_fence_grows_over_a_thousand_holders,
-    the_fence_grows_when_leases_expire,
-    a_late_holder_loses_by_its_fence,
-    each_name_has_its_own_fences,
-);
+on_every_database! {
+    the_fence_grows_over_a_thousand_holders
+    the_fence_grows_when_leases_expire
+    a_late_holder_loses_by_its_fence
+    each_name_has_its_own_fences
+}
 
 /// Four tasks take turns. Each records its fence while it holds the lock, so the fences are in the order of the holders.
-async fn the_fence_grows_over_a_thousand_holders<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_fence_grows_over_a_thousand_holders<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     const HOLDERS: usize = 1000;
     let fences = Arc::new(Mutex::new(Vec::new()));
     let mut takers = JoinSet::new();
@@ -44,7 +44,8 @@ async fn the_fence_grows_over_a_thousand_holders<DB: Subject>(fresh: Fresh<DB>) 
 }
 
 /// No holder releases the lock: each lease expires.
-async fn the_fence_grows_when_leases_expire<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_fence_grows_when_leases_expire<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let begun = Instant::now();
     let holders = Arc::new(AtomicUsize::new(0));
     let mut takers = JoinSet::new();
@@ -82,7 +83,8 @@ async fn the_fence_grows_when_leases_expire<DB: Subject>(fresh: Fresh<DB>) {
     assert!(holders > 1);
 }
 
-async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_late_holder_loses_by_its_fence<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let late = taken(&lock, Duration::from_millis(50)).await;
     let holder = taken(&lock, LONG).await;
@@ -97,7 +99,8 @@ async fn a_late_holder_loses_by_its_fence<DB: Subject>(fresh: Fresh<DB>) {
     assert_eq!(written(late.fence()).await, 0);
 }
 
-async fn each_name_has_its_own_fences<DB: Subject>(fresh: Fresh<DB>) {
+async fn each_name_has_its_own_fences<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     for fence in 1..=3 {
         let held = lock.take("trade:42", LONG).await.unwrap().unwrap();

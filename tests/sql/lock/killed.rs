@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use idempotent_runtime::sql::{Lock, sqlx};
 
-use crate::lock::databases::{Subject, taken};
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh, taken};
 
 const LEASE: Duration = Duration::from_secs(1);
 
-crate::lock::on_all_databases!(the_lock_of_a_killed_holder_is_taken_until_its_lease_expires);
+on_every_database! {
+    the_lock_of_a_killed_holder_is_taken_until_its_lease_expires
+}
 
-async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subject>(
-    fresh: Fresh<DB>,
-) {
+async fn the_lock_of_a_killed_holder_is_taken_until_its_lease_expires<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",

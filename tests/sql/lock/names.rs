@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use idempotent_runtime::sql::sqlx;
 
-use crate::lock::databases::Subject;
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh};
 
 const LONG: Duration = Duration::from_mins(10);
 
-crate::lock::on_all_databases!(
-    names_are_compared_byte_by_byte,
-    names_are_at_most_512_bytes_without_nul,
-    leases_are_a_millisecond_at_least_and_100_years_at_most,
-);
+on_every_database! {
+    names_are_compared_byte_by_byte
+    names_are_at_most_512_bytes_without_nul
+    leases_are_a_millisecond_at_least_and_100_years_at_most
+}
 
-async fn names_are_compared_byte_by_byte<DB: Subject>(fresh: Fresh<DB>) {
+async fn names_are_compared_byte_by_byte<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let names = [
         "", " ", "A", "a", "a ", " a", "ä", "a\u{308}", "ß", "ss", "%", "_", "'", "\\", "锁", "🔒",
@@ -32,7 +32,8 @@ async fn names_are_compared_byte_by_byte<DB: Subject>(fresh: Fresh<DB>) {
     }
 }
 
-async fn names_are_at_most_512_bytes_without_nul<DB: Subject>(fresh: Fresh<DB>) {
+async fn names_are_at_most_512_bytes_without_nul<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let _held = lock.take(&"ä".repeat(256), LONG).await.unwrap().unwrap();
     for name in ["a".repeat(513), "ä".repeat(257), "a\0b".to_owned()] {
@@ -44,7 +45,8 @@ async fn names_are_at_most_512_bytes_without_nul<DB: Subject>(fresh: Fresh<DB>) 
     }
 }
 
-async fn leases_are_a_millisecond_at_least_and_100_years_at_most<DB: Subject>(fresh: Fresh<DB>) {
+async fn leases_are_a_millisecond_at_least_and_100_years_at_most<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let century = Duration::from_hours(100 * 365 * 24);
     let mut held = lock.take("trade:42", century).await.unwrap().unwrap();

@@ -6,19 +6,19 @@ use std::time::Duration;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::lock::databases::Subject;
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh};
 
 const TAKERS: usize = 50;
 const LONG: Duration = Duration::from_mins(10);
 
-crate::lock::on_all_databases!(
-    one_of_fifty_takers_gets_a_new_lock,
-    one_of_fifty_takers_gets_a_free_lock,
-    a_lock_table_without_a_unique_key_has_several_holders,
-);
+on_every_database! {
+    one_of_fifty_takers_gets_a_new_lock
+    one_of_fifty_takers_gets_a_free_lock
+    a_lock_table_without_a_unique_key_has_several_holders
+}
 
-async fn one_of_fifty_takers_gets_a_new_lock<DB: Subject>(fresh: Fresh<DB>) {
+async fn one_of_fifty_takers_gets_a_new_lock<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     for round in 0..5 {
         let lock = fresh.lock();
         let name = format!("trade:{round}");
@@ -27,7 +27,8 @@ async fn one_of_fifty_takers_gets_a_new_lock<DB: Subject>(fresh: Fresh<DB>) {
     }
 }
 
-async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>(fresh: Fresh<DB>) {
+async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     for round in 1..=5 {
         let lock = fresh.lock();
         let mut holders = at_once(async move || lock.take("trade:42", LONG).await.unwrap()).await;
@@ -39,7 +40,8 @@ async fn one_of_fifty_takers_gets_a_free_lock<DB: Subject>(fresh: Fresh<DB>) {
 }
 
 /// The negative control: a table without a unique index on the names, which is a common mistake.
-async fn a_lock_table_without_a_unique_key_has_several_holders<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_lock_table_without_a_unique_key_has_several_holders<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let table = "CREATE TABLE trade_lock (type int NOT NULL, lock_id int NOT NULL)";
     DB::run_raw(&fresh.pool, table).await.unwrap();
     let pool = fresh.pool.clone();

@@ -6,17 +6,17 @@ use idempotent_runtime::sql::Lock;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::lock::databases::Subject;
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh};
 
 const LONG: Duration = Duration::from_mins(10);
 
-crate::lock::on_all_databases!(
-    the_time_zone_of_a_session_does_not_matter,
-    the_isolation_level_of_a_session_does_not_matter,
-);
+on_every_database! {
+    the_time_zone_of_a_session_does_not_matter
+    the_isolation_level_of_a_session_does_not_matter
+}
 
-async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let here = fresh.lock();
     let there = Lock::new(DB::pool(&fresh.url, DB::STRANGE).await);
     for (first, second) in [(&here, &there), (&there, &here)] {
@@ -40,7 +40,8 @@ async fn the_time_zone_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB
 }
 
 /// If the statements of several sessions cannot be serialized, the database refuses one of them.
-async fn the_isolation_level_of_a_session_does_not_matter<DB: Subject>(fresh: Fresh<DB>) {
+async fn the_isolation_level_of_a_session_does_not_matter<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = Lock::new(DB::pool(&fresh.url, DB::STRANGE).await);
     let mut takers = JoinSet::new();
     for _ in 0..8 {

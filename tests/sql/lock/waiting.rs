@@ -9,23 +9,23 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use crate::lock::databases::{Subject, taken};
-use support::databases::Fresh;
+use crate::lock::databases::{Subject, fresh, taken};
 
 const SHORT: Duration = Duration::from_millis(200);
 const LONG: Duration = Duration::from_mins(10);
 /// How long a test waits for an event that must happen, also on a slow machine.
 const MAX_WAIT: Duration = Duration::from_mins(2);
 
-crate::lock::on_all_databases!(
-    a_waiting_caller_gets_the_lock_after_its_release,
-    a_waiting_caller_gets_the_lock_after_its_lease,
-    a_wait_that_times_out_names_the_holder,
-    all_waiting_callers_get_the_lock_one_at_a_time,
-    a_lease_that_expires_before_the_answer_is_an_error,
-);
+on_every_database! {
+    a_waiting_caller_gets_the_lock_after_its_release
+    a_waiting_caller_gets_the_lock_after_its_lease
+    a_wait_that_times_out_names_the_holder
+    all_waiting_callers_get_the_lock_one_at_a_time
+    a_lease_that_expires_before_the_answer_is_an_error
+}
 
-async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     let mut waiting = tokio::spawn({
@@ -42,7 +42,8 @@ async fn a_waiting_caller_gets_the_lock_after_its_release<DB: Subject>(fresh: Fr
     assert!(next.remaining() > LONG / 2);
 }
 
-async fn a_waiting_caller_gets_the_lock_after_its_lease<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_waiting_caller_gets_the_lock_after_its_lease<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let held = taken(&lock, SHORT).await;
     let next = lock.take_within("trade:42", LONG, MAX_WAIT).await.unwrap();
@@ -50,7 +51,8 @@ async fn a_waiting_caller_gets_the_lock_after_its_lease<DB: Subject>(fresh: Fres
     assert_eq!(next.unwrap().fence(), held.fence() + 1);
 }
 
-async fn a_wait_that_times_out_names_the_holder<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_wait_that_times_out_names_the_holder<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     let lock = fresh.lock();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     for wait in [Duration::ZERO, SHORT] {
@@ -73,7 +75,8 @@ async fn a_wait_that_times_out_names_the_holder<DB: Subject>(fresh: Fresh<DB>) {
     assert_eq!(free.unwrap().fence(), 1);
 }
 
-async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>(fresh: Fresh<DB>) {
+async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     const WAITING: u32 = 8;
 
     let barrier = Arc::new(Barrier::new(WAITING as usize));
@@ -106,7 +109,8 @@ async fn all_waiting_callers_get_the_lock_one_at_a_time<DB: Subject>(fresh: Fres
 }
 
 /// The lock was free before and is free again, so the answer must not be that another holder has it.
-async fn a_lease_that_expires_before_the_answer_is_an_error<DB: Subject>(fresh: Fresh<DB>) {
+async fn a_lease_that_expires_before_the_answer_is_an_error<DB: Subject>() {
+    let fresh = fresh::<DB>().await;
     const TOO_SHORT: Duration = Duration::from_millis(5);
 
     let lock = fresh.lock();

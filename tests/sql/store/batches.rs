@@ -18,9 +18,7 @@ use idempotent_runtime::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::store::databases::{
-    Fresh, MAX_WAIT, TTL, kind, leave_expired, narrow, on_every_database, store,
-};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, kind, leave_expired, narrow, store};
 use support::databases::Kind;
 
 static VALUE: Bytes = crate::store::databases::VALUE;

@@ -9,7 +9,7 @@ use idempotent_runtime::store::Level;
 use idempotent_runtime::{Error, Idempotency, Release, SetupError};
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, on_every_database, store};
+use crate::store::databases::{Fresh, store};
 use support::databases::Kind;
 
 on_every_database! {

@@ -102,26 +102,6 @@ fresh!(
     "key"
 );
 
-/// Makes a test of each case on each database. A case is a function that is generic over a [`Fresh`] database.
-macro_rules! on_every_database {
-    ($($case:ident)*) => {
-        on_every_database! { @each on_postgres Postgres [$($case)*] }
-        on_every_database! { @each on_mysql MySql [$($case)*] }
-        on_every_database! { @each on_sqlite Sqlite [$($case)*] }
-    };
-    (@each $module:ident $database:ident [$($case:ident)*]) => {
-        mod $module {
-            $(
-                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-                async fn $case() {
-                    super::$case::<idempotent_runtime::sql::sqlx::$database>().await;
-                }
-            )*
-        }
-    };
-}
-pub(crate) use on_every_database;
-
 pub(crate) async fn store<DB: Fresh>() -> SqlStore<DB> {
     SqlStore::connect(&DB::url()).await.unwrap()
 }

@@ -8,9 +8,7 @@ use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::Level;
 use idempotent_runtime::{MySqlStore, PostgresStore, SqliteStore, Store};
 
-use crate::store::databases::{
-    Fresh, chain, leave_expired, mysql, narrow, on_every_database, postgres, store,
-};
+use crate::store::databases::{Fresh, chain, leave_expired, mysql, narrow, postgres, store};
 use support::databases::{Kind, file};
 
 async fn findings_of(store: impl Store) -> String {

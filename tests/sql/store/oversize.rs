@@ -5,7 +5,7 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{Error, Idempotency, Store, StoreErrorKind};
 
-use crate::store::databases::{Fresh, OTHER, TTL, VALUE, on_every_database, store};
+use crate::store::databases::{Fresh, OTHER, TTL, VALUE, store};
 
 on_every_database! {
     a_record_is_read_only_as_far_as_needed_to_refuse_it

@@ -10,9 +10,7 @@ use idempotent_runtime::{SqlStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::store::databases::{
-    Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, on_every_database, store,
-};
+use crate::store::databases::{Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, store};
 use crate::store::races::claimed;
 
 on_every_database! {

@@ -10,7 +10,7 @@ use idempotent_runtime::{SqlStore, Store, StoreError, StoreErrorKind};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, leave_expired, on_every_database};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, leave_expired};
 
 on_every_database! {
     one_of_200_claims_wins

@@ -5,7 +5,7 @@ use idempotent_runtime::store::Claim;
 use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, TTL, VALUE, chain, kind, narrow, on_every_database, store};
+use crate::store::databases::{Fresh, TTL, VALUE, chain, kind, narrow, store};
 use support::databases::Kind;
 
 on_every_database! {

@@ -15,9 +15,7 @@ use idempotent_runtime::{
     Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
 };
 
-use crate::store::databases::{
-    Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, on_every_database, store,
-};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, store};
 use support::databases::{Kind, file};
 use support::log_capture::LogCapture;
 
