@@ -1,10 +1,14 @@
 //! Calls in the caller's transaction, on every database.
 
-#[macro_use]
-mod every;
+mod answers;
+mod databases;
 mod mariadb;
 mod postgres;
+mod races;
+mod refusals;
+mod servers;
 mod sqlite;
+mod waits;
 
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex};

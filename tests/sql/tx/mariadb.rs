@@ -1,76 +1,31 @@
 //! The behaviour that only MariaDB has.
 
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
 use idempotence_test_servers::MariaDbServer;
-use sqlx::Connection as _;
+use idempotent_runtime::Error;
+use sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection, Transaction};
+use tokio::time::timeout;
 
-use support::turns::Turns;
-
-type Db = sqlx::MySql;
-type Connection = sqlx::MySqlConnection;
-
-/// The code of a duplicate of a call whose transaction stays open for too long.
-const STILL_OPEN: &str = "in_progress";
-
-/// Returns once this many statements of the database wait for a lock.
-async fn wait_for(pool: &sqlx::MySqlPool, most: i64) {
-    /// The server refreshes its answer only after 100 ms without a query.
-    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
-    let waiting = "SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist \
-         ON id = trx_mysql_thread_id WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
-    let waiting = async {
-        loop {
-            let _turn = TURN.lock().await;
-            tokio::time::sleep(Duration::from_millis(120)).await;
-            let count = sqlx::query_scalar::<_, i64>(waiting);
-            if count.fetch_one(pool).await.unwrap() >= most {
-                break;
-            }
-        }
-    };
-    timeout(MAX_WAIT, waiting).await.unwrap();
-}
-
-async fn wait_for_a_waiter(pool: &sqlx::MySqlPool) {
-    wait_for(pool, 1).await;
-}
-
-every_database!();
-
-#[tokio::test]
-async fn one_of_two_calls_in_a_deadlock_is_retryable() {
-    let (pool, (handle, _), barrier) = (pool().await, handle(), Barrier::new(2));
-    let (one, other) = (begin(&pool).await.unwrap(), begin(&pool).await.unwrap());
-    let outcomes: [_; 2] = tokio::join!(
-        pays_both(&handle, one, [1, 2], &barrier),
-        pays_both(&handle, other, [2, 1], &barrier),
-    )
-    .into();
-    let refused: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcomes| outcomes.as_ref().err())
-        .collect();
-    let [refused] = refused[..] else {
-        panic!("{outcomes:?}");
-    };
-    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
-    assert!(is_retryable(refused), "{}", causes(refused));
-    assert_eq!(payments(&pool).await, 2);
-}
+use crate::tx::databases::{
+    Subject as _, Tx, insert, pay, pay_and_commit, payments, pool, pool_at, rows,
+};
+use crate::tx::{MAX_WAIT, Trouble, causes, handle, is_retryable, paying, take_outcomes};
 
 #[tokio::test]
 async fn a_deadlock_after_a_rollback_is_not_treated_as_a_duplicate() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     for _ in 0..20 {
         pool.execute("DELETE FROM idempotence").await.unwrap();
         pool.execute("DELETE FROM payment").await.unwrap();
-        let mut first = begin(&pool).await.unwrap();
+        let mut first = pool.begin().await.unwrap();
         pay(&handle, &mut first, 1).await.unwrap();
         let others = [2, 3].map(|receipt| {
             let (handle, pool) = (handle.clone(), pool.clone());
             tokio::spawn(async move { pay_and_commit(&handle, &pool, receipt).await })
         });
-        wait_for(&pool, 2).await;
+        MySql::wait_for(&pool, 2).await;
         first.rollback().await.unwrap();
         let mut receipts = Vec::new();
         for paid in join_all(others).await {
@@ -89,8 +44,8 @@ async fn a_deadlock_after_a_rollback_is_not_treated_as_a_duplicate() {
 
 #[tokio::test]
 async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut older = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut older = pool.begin().await.unwrap();
     older
         .execute("SELECT count(*) FROM idempotence")
         .await
@@ -108,11 +63,11 @@ async fn a_duplicate_with_an_older_snapshot_sees_the_winner() {
 /// MariaDB 11.6 and newer refuse the statement by default.
 #[tokio::test]
 async fn with_isolated_snapshots_a_snapshot_older_than_the_winner_is_retryable() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     let mut connection = pool.acquire().await.unwrap();
     let isolate = "SET innodb_snapshot_isolation = ON";
     connection.execute(isolate).await.unwrap();
-    let mut older = Tx::begin(connection, None).await.unwrap();
+    let mut older = Transaction::begin(connection, None).await.unwrap();
     let look = "SELECT count(*) FROM idempotence";
     older.execute(look).await.unwrap();
     assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
@@ -123,12 +78,12 @@ async fn with_isolated_snapshots_a_snapshot_older_than_the_winner_is_retryable()
 
 #[tokio::test]
 async fn a_lock_around_the_row_is_not_a_duplicate() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut blocker = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut blocker = pool.begin().await.unwrap();
     let lock = "SELECT * FROM idempotence WHERE `key` > '' FOR UPDATE";
     blocker.execute(lock).await.unwrap();
-    let mut tx = begin(&pool).await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+    let mut tx = pool.begin().await.unwrap();
+    let body = async |_: &mut MySqlConnection| Ok::<_, Trouble>(());
     let wait = Duration::from_millis(100);
     let paid = paying(&handle, 7).wait(wait).run_in(&mut tx, body).await;
     let refused = paid.unwrap_err().refusal();
@@ -142,11 +97,14 @@ async fn a_lock_around_the_row_is_not_a_duplicate() {
 #[tokio::test]
 async fn a_lock_timeout_that_ends_the_transaction_is_retryable() {
     let server = MariaDbServer::start_with(["--innodb-rollback-on-timeout=ON"]).unwrap();
-    let (pool, (handle, _)) = (pool_at(&server.database().unwrap()).await, handle());
-    let mut first = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (
+        pool_at::<MySql>(&server.database().unwrap()).await,
+        handle(),
+    );
+    let mut first = pool.begin().await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();
-    let mut second = begin(&pool).await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+    let mut second = pool.begin().await.unwrap();
+    let body = async |_: &mut MySqlConnection| Ok::<_, Trouble>(());
     let wait = Duration::from_millis(100);
     let paid = paying(&handle, 7)
         .wait(wait)
@@ -159,8 +117,8 @@ async fn a_lock_timeout_that_ends_the_transaction_is_retryable() {
 
 #[tokio::test]
 async fn the_lock_wait_timeout_of_the_caller_stays() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut tx = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut tx = pool.begin().await.unwrap();
     tx.execute("SET SESSION innodb_lock_wait_timeout = 77")
         .await
         .unwrap();
@@ -173,38 +131,10 @@ async fn the_lock_wait_timeout_of_the_caller_stays() {
 }
 
 #[tokio::test]
-async fn a_call_takes_one_round_trip_and_two_with_replay() {
-    let server = MariaDbServer::shared().unwrap();
-    let (pool, (handle, _)) = (pool().await, handle());
-    let turns = Turns::before(server.port()).await;
-    let options = (*pool.connect_options()).clone().port(turns.port());
-    let mut connection = Connection::connect_with(&options).await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(1);
-    let mut counted = Vec::new();
-    // The first execution of a statement also prepares it, so it is not counted.
-    for order in [0, 0, 1, 1] {
-        let mut tx = connection.begin().await.unwrap();
-        let before = turns.count();
-        paying(&handle, order)
-            .replay()
-            .run_in(&mut tx, body)
-            .await
-            .unwrap();
-        counted.push(turns.count() - before);
-        let before = turns.count();
-        let _ = paying(&handle, order + 7).run_in(&mut tx, body).await;
-        counted.push(turns.count() - before);
-        tx.commit().await.unwrap();
-    }
-    // The order: with replay, without replay, and duplicates of both.
-    assert_eq!(counted[4..], [2, 1, 2, 2]);
-}
-
-#[tokio::test]
 async fn a_transaction_that_the_server_has_ended_is_refused() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     for (number, sql_mode) in ["STRICT_ALL_TABLES", ""].into_iter().enumerate() {
-        let mut tx = begin(&pool).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
         let set = format!("SET SESSION sql_mode = '{sql_mode}'; SAVEPOINT start");
         tx.execute(sqlx::raw_sql(AssertSqlSafe(set))).await.unwrap();
         // The session knows the statement from a call that was not refused.
@@ -229,16 +159,16 @@ async fn a_transaction_that_the_server_has_ended_is_refused() {
 
 #[tokio::test]
 async fn a_second_duplicate_is_also_answered_while_the_first_holds_its_lock() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
     // The first duplicate locks the row until its transaction ends.
-    let mut first = begin(&pool).await.unwrap();
+    let mut first = pool.begin().await.unwrap();
     assert_eq!(pay(&handle, &mut first, 2).await.unwrap(), 1);
-    let mut second = begin(&pool).await.unwrap();
+    let mut second = pool.begin().await.unwrap();
     let outcomes: Result<u32, Trouble> = paying(&handle, 7)
         .replay()
         .wait(Duration::from_secs(1))
-        .run_in(&mut second, async |_: &mut Connection| Ok(3))
+        .run_in(&mut second, async |_: &mut MySqlConnection| Ok(3))
         .await;
     assert_eq!(outcomes.unwrap(), 1);
 }
@@ -251,21 +181,21 @@ const ISOLATIONS: [&str; 4] = [
 ];
 
 /// Begins a transaction with an isolation level that is set only for this transaction, so its session does not show it.
-async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx {
+async fn begin_isolated(pool: &sqlx::MySqlPool, isolation: &str) -> Tx<MySql> {
     let mut connection = pool.acquire().await.unwrap();
     let set = format!("SET TRANSACTION ISOLATION LEVEL {isolation}");
     connection.execute(AssertSqlSafe(set)).await.unwrap();
-    Tx::begin(connection, None).await.unwrap()
+    Transaction::begin(connection, None).await.unwrap()
 }
 
 #[tokio::test]
 async fn at_every_isolation_an_answer_comes_from_a_committed_row() {
-    let pool = pool().await;
+    let pool = pool::<MySql>().await;
     let wait = Duration::from_secs(1);
     for isolation in ISOLATIONS {
         let (handle, outcomes) = handle();
         pool.execute("DELETE FROM idempotence").await.unwrap();
-        let mut first = begin(&pool).await.unwrap();
+        let mut first = pool.begin().await.unwrap();
         pay(&handle, &mut first, 1).await.unwrap();
         let mut second = begin_isolated(&pool, isolation).await;
         // The control: at READ UNCOMMITTED a plain read sees the uncommitted row.
@@ -277,7 +207,7 @@ async fn at_every_isolation_an_answer_comes_from_a_committed_row() {
         let began = Instant::now();
         let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
             &mut second,
-            async |_: &mut Connection| -> Result<u32, Trouble> {
+            async |_: &mut MySqlConnection| -> Result<u32, Trouble> {
                 panic!("two equal calls run at the same time")
             },
         );
@@ -306,7 +236,7 @@ async fn at_every_isolation_an_answer_comes_from_a_committed_row() {
 
 #[tokio::test]
 async fn at_every_isolation_duplicates_do_not_wait_for_each_other() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
     let mut answered = Vec::new();
     for isolation in ISOLATIONS.into_iter().cycle().take(8) {
@@ -319,19 +249,19 @@ async fn at_every_isolation_duplicates_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn all_duplicates_of_an_open_call_are_answered_together() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut first = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut first = pool.begin().await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();
     let mut waiting = Vec::new();
     for receipt in 2..5 {
-        let mut tx = begin(&pool).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
         let handle = handle.clone();
         waiting.push(tokio::spawn(async move {
             let paid = pay(&handle, &mut tx, receipt).await.unwrap();
             (tx, paid)
         }));
     }
-    wait_for(&pool, 3).await;
+    MySql::wait_for(&pool, 3).await;
     first.commit().await.unwrap();
     // No transaction of a duplicate has ended yet.
     let waited = timeout(MAX_WAIT, join_all(waiting)).await.unwrap();
@@ -340,17 +270,17 @@ async fn all_duplicates_of_an_open_call_are_answered_together() {
 
 #[tokio::test]
 async fn a_call_waits_for_an_expired_row_no_longer_than_its_limit() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
     pay_and_commit(&handle, &pool, 1).await.unwrap();
     // Another transaction reads the live row, and still has it locked after its expiry.
-    let mut answered = begin(&pool).await.unwrap();
+    let mut answered = pool.begin().await.unwrap();
     assert_eq!(pay(&handle, &mut answered, 2).await.unwrap(), 1);
-    let mut late = begin(&pool).await.unwrap();
+    let mut late = pool.begin().await.unwrap();
     late.execute("SET TIMESTAMP = UNIX_TIMESTAMP() + 7200")
         .await
         .unwrap();
     let wait = Duration::from_secs(1);
-    let body = async |_: &mut Connection| Ok::<u32, Trouble>(3);
+    let body = async |_: &mut MySqlConnection| Ok::<u32, Trouble>(3);
     let began = Instant::now();
     let refused = paying(&handle, 7).wait(wait).run_in(&mut late, body).await;
     let refused = refused.unwrap_err().refusal();
@@ -362,8 +292,8 @@ async fn a_call_waits_for_an_expired_row_no_longer_than_its_limit() {
 
 #[tokio::test]
 async fn a_claim_does_not_change_the_last_insert_id() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut tx = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut tx = pool.begin().await.unwrap();
     tx.execute("SELECT LAST_INSERT_ID(42)").await.unwrap();
     for receipt in [1, 1] {
         assert_eq!(pay(&handle, &mut tx, receipt).await.unwrap(), receipt);
@@ -375,11 +305,11 @@ async fn a_claim_does_not_change_the_last_insert_id() {
 
 #[tokio::test]
 async fn a_wait_may_be_the_longest_duration() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut tx = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<MySql>().await, handle());
+    let mut tx = pool.begin().await.unwrap();
     let paid: Result<u32, Trouble> = paying(&handle, 7)
         .wait(Duration::MAX)
-        .run_in(&mut tx, async |_: &mut Connection| Ok(1))
+        .run_in(&mut tx, async |_: &mut MySqlConnection| Ok(1))
         .await;
     assert_eq!(paid.unwrap(), 1);
 }

@@ -1,67 +1,29 @@
 //! The behaviour that only PostgreSQL has.
 
-use sqlx::Connection as _;
+use std::time::{Duration, Instant};
 
-use support::turns::Turns;
+use futures_util::future::join_all;
+use idempotent_runtime::Error;
+use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
+use tokio::time::timeout;
 
-type Db = sqlx::Postgres;
-type Connection = sqlx::PgConnection;
+use crate::tx::databases::{Subject as _, insert, pay, pay_and_commit, pool};
+use crate::tx::{MAX_WAIT, Trouble, causes, handle, is_retryable, paying};
 
-/// The code of a duplicate of a call whose transaction stays open for too long.
-const STILL_OPEN: &str = "in_progress";
-
-/// Returns once a statement in the database waits for a lock.
-async fn wait_for_a_waiter(pool: &sqlx::PgPool) {
-    let waits = "SELECT count(*) FROM pg_stat_activity \
-         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let waits = async {
-        while sqlx::query_scalar::<_, i64>(waits)
-            .fetch_one(pool)
-            .await
-            .unwrap()
-            == 0
-        {}
-    };
-    timeout(MAX_WAIT, waits).await.unwrap();
-}
-
-every_database!();
-
-#[tokio::test]
-async fn one_of_two_calls_in_a_deadlock_is_retryable() {
-    let (pool, (handle, _), barrier) = (pool().await, handle(), Barrier::new(2));
-    let (one, other) = (begin(&pool).await.unwrap(), begin(&pool).await.unwrap());
-    let outcomes: [_; 2] = tokio::join!(
-        pays_both(&handle, one, [1, 2], &barrier),
-        pays_both(&handle, other, [2, 1], &barrier),
-    )
-    .into();
-    let refused: Vec<_> = outcomes
-        .iter()
-        .filter_map(|outcomes| outcomes.as_ref().err())
-        .collect();
-    let [refused] = refused[..] else {
-        panic!("{outcomes:?}");
-    };
-    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
-    assert!(is_retryable(refused), "{}", causes(refused));
-    assert_eq!(payments(&pool).await, 2);
-}
-
-async fn lock_timeout(tx: &mut Connection) -> String {
+async fn lock_timeout(tx: &mut PgConnection) -> String {
     let timeout = sqlx::query_scalar("SHOW lock_timeout");
     timeout.fetch_one(tx).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_lock_timeout_of_the_caller_is_restored() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<Postgres>().await, handle());
     for (ends, receipt) in [("COMMIT", 1), ("ROLLBACK", 2), ("", 0)] {
         pool.execute("DELETE FROM idempotence").await.unwrap();
-        let mut first = begin(&pool).await.unwrap();
+        let mut first = pool.begin().await.unwrap();
         pay(&handle, &mut first, 1).await.unwrap();
 
-        let mut second = begin(&pool).await.unwrap();
+        let mut second = pool.begin().await.unwrap();
         second
             .execute("SET LOCAL lock_timeout = '77s'")
             .await
@@ -72,7 +34,7 @@ async fn the_lock_timeout_of_the_caller_is_restored() {
             MAX_WAIT
         };
         let duplicate = async {
-            let body = async |_: &mut Connection| Ok::<_, Trouble>(2_u32);
+            let body = async |_: &mut PgConnection| Ok::<_, Trouble>(2_u32);
             let paid = paying(&handle, 7)
                 .replay()
                 .wait(wait)
@@ -83,7 +45,7 @@ async fn the_lock_timeout_of_the_caller_is_restored() {
         let end = async {
             // Without an end, the duplicate stops waiting.
             if !ends.is_empty() {
-                wait_for_a_waiter(&pool).await;
+                Postgres::wait_for_a_waiter(&pool).await;
                 first.execute(ends).await.unwrap();
             }
         };
@@ -97,27 +59,27 @@ async fn the_lock_timeout_of_the_caller_is_restored() {
 
 #[tokio::test]
 async fn duplicates_of_a_done_call_do_not_wait_for_each_other() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut first = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<Postgres>().await, handle());
+    let mut first = pool.begin().await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();
 
     let mut waiting = Vec::new();
     for receipt in 2..5 {
-        let mut tx = begin(&pool).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
         let handle = handle.clone();
         waiting.push(tokio::spawn(async move {
             let paid = pay(&handle, &mut tx, receipt).await.unwrap();
             (tx, paid)
         }));
     }
-    wait_for_a_waiter(&pool).await;
+    Postgres::wait_for_a_waiter(&pool).await;
     first.commit().await.unwrap();
     // All duplicates are answered before one of their transactions has ended.
     let waited = timeout(MAX_WAIT, join_all(waiting)).await.unwrap();
     assert!(waited.iter().all(|waited| waited.as_ref().unwrap().1 == 1));
 
-    let mut late = begin(&pool).await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(9_u32);
+    let mut late = pool.begin().await.unwrap();
+    let body = async |_: &mut PgConnection| Ok::<_, Trouble>(9_u32);
     let paid = paying(&handle, 7)
         .replay()
         .wait(Duration::ZERO)
@@ -128,12 +90,12 @@ async fn duplicates_of_a_done_call_do_not_wait_for_each_other() {
 
 #[tokio::test]
 async fn a_snapshot_older_than_the_winner_is_retryable() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<Postgres>().await, handle());
     for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
         pool.execute("DELETE FROM idempotence").await.unwrap();
         let set = format!("SET TRANSACTION ISOLATION LEVEL {isolation}");
         let old = async || {
-            let mut tx = begin(&pool).await.unwrap();
+            let mut tx = pool.begin().await.unwrap();
             tx.execute(AssertSqlSafe(&*set)).await.unwrap();
             tx.execute("SELECT count(*) FROM payment").await.unwrap();
             tx
@@ -148,7 +110,7 @@ async fn a_snapshot_older_than_the_winner_is_retryable() {
 
         let mut younger = old().await;
         assert_eq!(pay(&handle, &mut younger, 3).await.unwrap(), 1);
-        let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+        let body = async |_: &mut PgConnection| Ok::<_, Trouble>(());
         paying(&handle, 9).run_in(&mut younger, body).await.unwrap();
         younger.commit().await.unwrap();
     }
@@ -156,7 +118,7 @@ async fn a_snapshot_older_than_the_winner_is_retryable() {
 
 #[tokio::test]
 async fn at_every_isolation_a_duplicate_stops_waiting_in_time() {
-    let (pool, (handle, _)) = (pool().await, handle());
+    let (pool, (handle, _)) = (pool::<Postgres>().await, handle());
     let wait = Duration::from_millis(300);
     for isolation in [
         "READ UNCOMMITTED",
@@ -173,7 +135,7 @@ async fn at_every_isolation_a_duplicate_stops_waiting_in_time() {
         let began = Instant::now();
         let duplicate = paying(&handle, 7).replay().wait(wait).run_in(
             &mut second,
-            async |_: &mut Connection| -> Result<u32, Trouble> {
+            async |_: &mut PgConnection| -> Result<u32, Trouble> {
                 panic!("two equal calls run at the same time")
             },
         );
@@ -196,31 +158,4 @@ async fn at_every_isolation_a_duplicate_stops_waiting_in_time() {
         );
         second.commit().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_call_takes_one_round_trip_and_two_with_replay() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let turns = Turns::before(pool.connect_options().get_port()).await;
-    let options = (*pool.connect_options()).clone().port(turns.port());
-    let mut connection = Connection::connect_with(&options).await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(1);
-    let mut counted = Vec::new();
-    // The first execution of a statement also prepares it, so it is not counted.
-    for order in [0, 0, 1, 1] {
-        let mut tx = connection.begin().await.unwrap();
-        let before = turns.count();
-        paying(&handle, order)
-            .replay()
-            .run_in(&mut tx, body)
-            .await
-            .unwrap();
-        counted.push(turns.count() - before);
-        let before = turns.count();
-        let _ = paying(&handle, order + 7).run_in(&mut tx, body).await;
-        counted.push(turns.count() - before);
-        tx.commit().await.unwrap();
-    }
-    // The order: with replay, without replay, and duplicates of both.
-    assert_eq!(counted[4..], [2, 1, 2, 2]);
 }

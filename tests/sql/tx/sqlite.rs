@@ -1,22 +1,17 @@
 //! The behaviour that only SQLite has.
 
-type Db = sqlx::Sqlite;
-type Connection = sqlx::SqliteConnection;
+use std::time::Duration;
 
-/// The code of a duplicate of a call whose transaction stays open for too long: SQLite does not show who has locked the file.
-const STILL_OPEN: &str = "store_unavailable";
+use idempotent_runtime::Error;
+use sqlx::{Executor as _, Sqlite, SqliteConnection};
 
-/// SQLite does not show which transactions wait for the file.
-async fn wait_for_a_waiter(_: &sqlx::SqlitePool) {
-    tokio::task::yield_now().await;
-}
-
-every_database!();
+use crate::tx::databases::{pay, pay_and_commit, pool};
+use crate::tx::{Trouble, causes, handle, is_retryable, paying};
 
 #[tokio::test]
 async fn a_snapshot_older_than_the_winner_is_retryable() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut older = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<Sqlite>().await, handle());
+    let mut older = pool.begin().await.unwrap();
     older
         .execute("SELECT count(*) FROM idempotence")
         .await
@@ -32,12 +27,12 @@ async fn a_snapshot_older_than_the_winner_is_retryable() {
 
 #[tokio::test]
 async fn the_busy_timeout_of_the_caller_is_restored() {
-    let (pool, (handle, _)) = (pool().await, handle());
-    let mut first = begin(&pool).await.unwrap();
+    let (pool, (handle, _)) = (pool::<Sqlite>().await, handle());
+    let mut first = pool.begin().await.unwrap();
     pay(&handle, &mut first, 1).await.unwrap();
-    let mut second = begin(&pool).await.unwrap();
+    let mut second = pool.begin().await.unwrap();
     second.execute("PRAGMA busy_timeout = 7777").await.unwrap();
-    let body = async |_: &mut Connection| Ok::<_, Trouble>(());
+    let body = async |_: &mut SqliteConnection| Ok::<_, Trouble>(());
     let wait = Duration::from_millis(10);
     let refused = paying(&handle, 7)
         .wait(wait)
