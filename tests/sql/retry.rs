@@ -1,11 +1,9 @@
 //! Transactions that are retried, on every database.
 
-#[macro_use]
+mod databases;
 mod every;
-#[macro_use]
-mod servers;
 mod mariadb;
-mod postgres;
+mod servers;
 mod sqlite;
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,42 +1,26 @@
-//! MariaDB.
+//! What only MariaDB does.
 
 use std::error::Error as StdError;
 
-use idempotence_test_servers::MariaDbServer;
-use sqlx::mysql::MySqlPoolOptions as Options;
+use idempotent_runtime::Error;
+use idempotent_runtime::sql::{self, Retry};
+use sqlx::{MySql, MySqlConnection};
+use tokio::sync::Barrier;
 
-type Db = sqlx::MySql;
-type Connection = sqlx::MySqlConnection;
-
-fn port() -> u16 {
-    MariaDbServer::shared().unwrap().port()
-}
-
-async fn conflict(_: &Pool<Db>, tx: &mut Tx<'_>) -> sqlx::Error {
-    let signal = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'on purpose'";
-    tx.execute(signal).await.unwrap_err()
-}
-
-async fn kill(pool: &Pool<Db>, tx: &mut Connection) {
-    let session = sqlx::query_scalar("SELECT CONNECTION_ID()");
-    let session: u64 = session.fetch_one(tx).await.unwrap();
-    let kill = format!("KILL {session}");
-    pool.execute(AssertSqlSafe(kill)).await.unwrap();
-}
-
-every_database!();
-every_server!();
+use crate::retry::databases::{fresh, insert, payments};
+use crate::retry::servers::move_cents;
+use crate::retry::{Runs, Trouble, paying};
 
 #[tokio::test]
 async fn a_body_that_continues_after_a_deadlock_gets_an_error_and_no_retry() {
-    let (fresh, runs, barrier) = (fresh().await, Runs::default(), Barrier::new(2));
+    let (fresh, runs, barrier) = (fresh::<MySql>().await, Runs::default(), Barrier::new(2));
     let pay = async |order: u32, accounts| {
         sql::retry(&fresh.pool, Retry::with_row(), |tx| {
             Box::pin(async {
                 runs.one();
                 paying(order)
                     .replay()
-                    .run_in(tx, async |tx: &mut Connection| {
+                    .run_in(tx, async |tx: &mut MySqlConnection| {
                         let moved = move_cents(tx, accounts, Some(&barrier)).await;
                         // The body ignores the error by mistake.
                         drop(moved);

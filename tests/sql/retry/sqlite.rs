@@ -1,28 +1,19 @@
-//! SQLite, which has no network connection and one writer at a time.
+//! What only SQLite does, which has no network connection and one writer at a time.
 
-use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
-use sqlx::{ConnectOptions as _, SqlitePool};
+use std::sync::Arc;
+use std::time::Duration;
 
-type Db = sqlx::Sqlite;
-type Connection = sqlx::SqliteConnection;
+use idempotent_runtime::sql::{self, Retry};
+use sqlx::sqlite::SqlitePoolOptions;
+use sqlx::{ConnectOptions as _, Executor as _, Sqlite};
+use tokio::time::timeout;
 
-/// The error that another writer gets while the transaction is open.
-async fn conflict(pool: &SqlitePool, _: &mut Tx<'_>) -> sqlx::Error {
-    let mut other = impatient(pool).connect().await.unwrap();
-    other.execute("BEGIN IMMEDIATE").await.unwrap_err()
-}
-
-fn impatient(pool: &SqlitePool) -> SqliteConnectOptions {
-    (*pool.connect_options())
-        .clone()
-        .busy_timeout(Duration::ZERO)
-}
-
-every_database!();
+use crate::retry::databases::{fresh, impatient, insert, pay, payments, quickly};
+use crate::retry::{MAX_WAIT, Runs, Trouble};
 
 #[tokio::test]
 async fn a_busy_file_is_retried_until_its_writer_has_ended() {
-    let fresh = fresh().await;
+    let fresh = fresh::<Sqlite>().await;
     let asked = Arc::new(Runs::default());
     let count = Arc::clone(&asked);
     let impatient = SqlitePoolOptions::new()
@@ -57,7 +48,7 @@ async fn a_busy_file_is_retried_until_its_writer_has_ended() {
 
 #[tokio::test]
 async fn a_retry_begins_as_a_writer_so_that_its_reads_stay_valid() {
-    let fresh = fresh().await;
+    let fresh = fresh::<Sqlite>().await;
     let other = impatient(&fresh.pool);
     let paid = sql::retry(&fresh.pool, Retry::when_nothing_was_done().tries(1), |tx| {
         Box::pin(async {
