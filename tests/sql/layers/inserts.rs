@@ -6,14 +6,32 @@ use idempotent_runtime::sql::{self, Insertion};
 use sqlx::Error;
 use tokio::sync::Barrier;
 
-use super::tables::{coupons, run, take, taken, taking};
-use super::{AUTO, Fresh, PRIMARY, UNIQUE};
+use crate::layers::databases::Subject;
+use crate::layers::tables::{coupons, run, take, taken, taking};
+use support::databases::Fresh;
+
+on_every_database! {
+    an_equal_row_is_a_duplicate_and_the_transaction_stays_usable
+    an_insert_works_without_a_transaction
+    a_rolled_back_row_can_be_inserted_again
+    the_error_of_a_missing_table_names_who_makes_it
+    a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first
+    a_violation_of_another_constraint_is_an_error
+    a_primary_key_can_be_the_key
+    the_generated_number_is_read_from_a_new_and_an_existing_row
+    a_key_without_a_unique_index_is_refused_before_anything_is_inserted
+    the_error_of_two_rows_in_one_insert_says_that_it_inserts_one
+    an_invalid_insert_is_refused_before_anything_is_sent
+    a_value_cannot_name_the_constraint
+    one_of_many_concurrent_inserts_succeeds
+    without_a_unique_index_all_concurrent_inserts_succeed
+    an_insert_waits_for_a_transaction_with_the_same_row
+}
 
 const RACERS: i64 = 50;
 
-#[tokio::test]
-async fn an_equal_row_is_a_duplicate_and_the_transaction_stays_usable() {
-    let fresh = coupons().await;
+async fn an_equal_row_is_a_duplicate_and_the_transaction_stays_usable<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
     assert!(!take(&mut tx, 2, 1, "2").await.unwrap());
@@ -22,9 +40,8 @@ async fn an_equal_row_is_a_duplicate_and_the_transaction_stays_usable() {
     assert_eq!(taken(&fresh.pool).await, 2);
 }
 
-#[tokio::test]
-async fn an_insert_works_without_a_transaction() {
-    let fresh = coupons().await;
+async fn an_insert_works_without_a_transaction<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut *connection, 1, 1, "1").await.unwrap());
     assert!(!take(&mut *connection, 2, 1, "2").await.unwrap());
@@ -32,9 +49,8 @@ async fn an_insert_works_without_a_transaction() {
     assert_eq!(taken(&fresh.pool).await, 2);
 }
 
-#[tokio::test]
-async fn a_rolled_back_row_can_be_inserted_again() {
-    let fresh = coupons().await;
+async fn a_rolled_back_row_can_be_inserted_again<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     for _ in 0..2 {
         let mut tx = fresh.pool.begin().await.unwrap();
         assert!(take(&mut tx, 1, 1, "1").await.unwrap());
@@ -43,9 +59,8 @@ async fn a_rolled_back_row_can_be_inserted_again() {
     assert_eq!(taken(&fresh.pool).await, 0);
 }
 
-#[tokio::test]
-async fn the_error_of_a_missing_table_names_who_makes_it() {
-    let fresh = coupons().await;
+async fn the_error_of_a_missing_table_names_who_makes_it<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     run(&fresh.pool, "DROP TABLE user_coupon").await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let error = take(&mut *connection, 1, 1, "1").await.unwrap_err();
@@ -60,9 +75,8 @@ async fn the_error_of_a_missing_table_names_who_makes_it() {
 }
 
 /// The database names the first index that it checks. It may not be the index of the key.
-#[tokio::test]
-async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first() {
-    let fresh = coupons().await;
+async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
     assert!(take(&mut tx, 2, 2, "2").await.unwrap());
@@ -76,23 +90,21 @@ async fn a_row_that_is_sent_again_is_a_duplicate_whatever_index_is_checked_first
 }
 
 /// Another user has the telephone number or the number of the row: that must be an error.
-#[tokio::test]
-async fn a_violation_of_another_constraint_is_an_error() {
-    let fresh = coupons().await;
+async fn a_violation_of_another_constraint_is_an_error<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
     for (id, user, phone) in [(2, 2, "1"), (1, 2, "2"), (2, -1, "2")] {
         let error = take(&mut connection, id, user, phone).await.unwrap_err();
         assert!(matches!(error, Error::Database(_)), "{error}");
-        assert!(!sql::duplicate_of(&error, UNIQUE), "{error}");
-        assert_eq!(sql::duplicate_of(&error, PRIMARY), id == 1, "{error}");
+        assert!(!sql::duplicate_of(&error, DB::UNIQUE), "{error}");
+        assert_eq!(sql::duplicate_of(&error, DB::PRIMARY), id == 1, "{error}");
     }
     assert_eq!(taken(&fresh.pool).await, 1);
 }
 
-#[tokio::test]
-async fn a_primary_key_can_be_the_key() {
-    let fresh = coupons().await;
+async fn a_primary_key_can_be_the_key<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
     let again = sql::insert_once("user_coupon").key("id", 1_i64);
@@ -101,10 +113,12 @@ async fn a_primary_key_can_be_the_key() {
     assert_eq!(again, Insertion::AlreadyThere(()));
 }
 
-#[tokio::test]
-async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
-    let fresh = Fresh::new().await;
-    let table = format!("CREATE TABLE bills ({AUTO}, order_no VARCHAR(20) UNIQUE, note TEXT)");
+async fn the_generated_number_is_read_from_a_new_and_an_existing_row<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
+    let table = format!(
+        "CREATE TABLE bills ({}, order_no VARCHAR(20) UNIQUE, note TEXT)",
+        DB::AUTO
+    );
     run(&fresh.pool, &table).await;
     let bill = |order| sql::insert_once("bills").key("order_no", order);
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -134,9 +148,8 @@ async fn the_generated_number_is_read_from_a_new_and_an_existing_row() {
     );
 }
 
-#[tokio::test]
-async fn a_key_without_a_unique_index_is_refused_before_anything_is_inserted() {
-    let fresh = Fresh::new().await;
+async fn a_key_without_a_unique_index_is_refused_before_anything_is_inserted<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
     let columns = "a BIGINT NOT NULL, b BIGINT NOT NULL, c BIGINT NOT NULL";
     for (table, index, is_refused) in [
         ("bare", "", true),
@@ -193,18 +206,16 @@ async fn a_key_without_a_unique_index_is_refused_before_anything_is_inserted() {
     assert!(inserted.unwrap().is_inserted());
 }
 
-#[tokio::test]
-async fn the_error_of_two_rows_in_one_insert_says_that_it_inserts_one() {
-    let fresh = coupons().await;
+async fn the_error_of_two_rows_in_one_insert_says_that_it_inserts_one<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let two = taking(1, 1, "1").key("user_id", 2_i64);
     let error = two.run(&mut connection).await.unwrap_err().to_string();
     assert!(error.contains("run one for each row"), "{error}");
 }
 
-#[tokio::test]
-async fn an_invalid_insert_is_refused_before_anything_is_sent() {
-    let fresh = coupons().await;
+async fn an_invalid_insert_is_refused_before_anything_is_sent<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for refused in [
         sql::insert_once("user_coupon").set("id", 1_i64),
@@ -220,9 +231,8 @@ async fn an_invalid_insert_is_refused_before_anything_is_sent() {
 }
 
 /// On some databases the text of the error contains the value, and a user chooses the value.
-#[tokio::test]
-async fn a_value_cannot_name_the_constraint() {
-    let fresh = coupons().await;
+async fn a_value_cannot_name_the_constraint<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for (id, phone) in (1..).zip([
         "1' for key 'uk_user_coupon'",
@@ -235,15 +245,14 @@ async fn a_value_cannot_name_the_constraint() {
         assert!(take(&mut connection, id, id, phone).await.unwrap());
         let id = id + 100;
         let error = take(&mut connection, id, id, phone).await.unwrap_err();
-        assert!(!sql::duplicate_of(&error, UNIQUE), "{error}");
+        assert!(!sql::duplicate_of(&error, DB::UNIQUE), "{error}");
         assert!(!sql::duplicate_of(&error, ""), "{error}");
         assert!(!sql::duplicate_of(&error, "phone"), "{error}");
     }
 }
 
-#[tokio::test]
-async fn one_of_many_concurrent_inserts_succeeds() {
-    let fresh = coupons().await;
+async fn one_of_many_concurrent_inserts_succeeds<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     let barrier = Arc::new(Barrier::new(usize::try_from(RACERS).unwrap()));
     let race = (1..=RACERS).map(|racer| {
         let (pool, barrier) = (fresh.pool.clone(), barrier.clone());
@@ -264,13 +273,12 @@ async fn one_of_many_concurrent_inserts_succeeds() {
 }
 
 /// The negative control: without the index all rows are inserted.
-#[tokio::test]
-async fn without_a_unique_index_all_concurrent_inserts_succeed() {
-    let fresh = coupons().await;
+async fn without_a_unique_index_all_concurrent_inserts_succeed<DB: Subject>() {
+    let fresh = coupons::<DB>().await;
     // The index is there when the process asks for it.
     let mut first = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut first, 0, 1, "0").await.unwrap());
-    run(&fresh.pool, super::DROP_UNIQUE).await;
+    run(&fresh.pool, DB::DROP_UNIQUE).await;
     for racer in 1..=RACERS {
         let mut connection = fresh.pool.acquire().await.unwrap();
         let phone = racer.to_string();
@@ -279,10 +287,9 @@ async fn without_a_unique_index_all_concurrent_inserts_succeed() {
     assert_eq!(taken(&fresh.pool).await, 1 + RACERS);
 }
 
-#[tokio::test]
-async fn an_insert_waits_for_a_transaction_with_the_same_row() {
+async fn an_insert_waits_for_a_transaction_with_the_same_row<DB: Subject>() {
     for commit in [true, false] {
-        let fresh = coupons().await;
+        let fresh = coupons::<DB>().await;
         let mut first = fresh.pool.begin().await.unwrap();
         assert!(take(&mut first, 1, 1, "1").await.unwrap());
         let pool = fresh.pool.clone();
@@ -292,7 +299,7 @@ async fn an_insert_waits_for_a_transaction_with_the_same_row() {
             tx.commit().await.unwrap();
             inserted
         });
-        super::waiting(&fresh, 1).await;
+        DB::waiting(&fresh, 1).await;
         if commit {
             first.commit().await.unwrap();
         } else {

@@ -1,87 +1,14 @@
-//! The tests on MariaDB.
-
-#[path = "inserts.rs"]
-mod inserts;
-#[path = "names.rs"]
-mod names;
-#[path = "states.rs"]
-mod states;
-#[path = "tables.rs"]
-mod tables;
-#[path = "transitions.rs"]
-mod transitions;
-#[path = "versions.rs"]
-mod versions;
-
-use std::time::Duration;
+//! What only MariaDB does.
 
 use idempotent_runtime::sql::{self, Transition};
 use sqlx::mysql::MySqlDatabaseError;
-use sqlx::{AssertSqlSafe, Connection};
-use tokio::sync::Mutex;
+use sqlx::{Connection, MySql};
 
-use self::tables::{coupons, orders, pay, put, run, status, take, taken};
+use crate::layers::databases::Subject as _;
+use crate::layers::states::every_answer;
 use crate::layers::status::Status;
-
-type Db = sqlx::MySql;
-type Fresh = support::databases::Fresh<Db>;
-
-/// The names of the constraints of `user_coupon`.
-const PRIMARY: &str = "PRIMARY";
-const UNIQUE: &str = "uk_user_coupon";
-const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon ON user_coupon";
-/// The type of a column with generated numbers.
-const AUTO: &str = "id BIGINT AUTO_INCREMENT PRIMARY KEY";
-/// The types of columns for texts and for integers.
-const TEXTS: &[&str] = &[
-    "VARCHAR(20)",
-    "CHAR(20)",
-    "TEXT",
-    "ENUM('PAYING', 'PAID', 'REFUNDED')",
-    "VARCHAR(20) CHARACTER SET latin1",
-    "VARCHAR(20) COLLATE utf8mb4_bin",
-];
-const INTEGERS: &[&str] = &[
-    "TINYINT",
-    "TINYINT UNSIGNED",
-    "SMALLINT",
-    "SMALLINT UNSIGNED",
-    "MEDIUMINT",
-    "INT",
-    "INT UNSIGNED",
-    "BIGINT",
-    "BIGINT UNSIGNED",
-];
-/// The character that quotes names in the tests.
-const QUOTE: &str = "`";
-
-/// The schema of the tables.
-async fn schema(fresh: &Fresh) -> String {
-    let schema = sqlx::query_scalar("SELECT database()");
-    schema.fetch_one(&fresh.pool).await.unwrap()
-}
-
-/// Converts a statement with `?` to the placeholders of this database.
-fn text(statement: &str) -> AssertSqlSafe<String> {
-    AssertSqlSafe(statement.to_owned())
-}
-
-/// Waits until this many statements wait for a lock.
-async fn waiting(fresh: &Fresh, statements: i64) {
-    /// The server refreshes its answer only after 100 ms without a query.
-    static TURN: Mutex<()> = Mutex::const_new(());
-
-    let waiting = "SELECT count(*) FROM information_schema.innodb_trx t \
-                   JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-                   WHERE trx_state = 'LOCK WAIT' AND p.db = database()";
-    crate::layers::until("statements wait for a lock", async || {
-        let _turn = TURN.lock().await;
-        tokio::time::sleep(Duration::from_millis(120)).await;
-        let count = sqlx::query_scalar::<_, i64>(waiting);
-        count.fetch_one(&fresh.pool).await.unwrap() >= statements
-    })
-    .await;
-}
+use crate::layers::tables::{coupons, orders, pay, put, run, status, take, taken};
+use support::databases::Fresh;
 
 fn number(error: &sqlx::Error) -> u16 {
     let error = error.as_database_error().unwrap();
@@ -101,7 +28,7 @@ async fn the_winner_is_seen_with_an_older_snapshot() {
         ),
         (Status::Created, Status::Paying, Transition::Applied),
     ] {
-        let fresh = orders([before]).await;
+        let fresh = orders::<MySql>([before]).await;
         let mut tx = fresh.pool.begin().await.unwrap();
         assert_eq!(status(&mut *tx).await, before);
         put(&fresh.pool, after).await;
@@ -114,7 +41,7 @@ async fn the_winner_is_seen_with_an_older_snapshot() {
 /// MariaDB 11.6 and newer refuse the statement by default.
 #[tokio::test]
 async fn with_isolated_snapshots_a_newer_change_is_a_retryable_error() {
-    let fresh = orders([Status::Paying]).await;
+    let fresh = orders::<MySql>([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let known = sqlx::query("SET innodb_snapshot_isolation = ON");
     known.execute(&mut *connection).await.unwrap();
@@ -130,7 +57,7 @@ async fn with_isolated_snapshots_a_newer_change_is_a_retryable_error() {
 /// lock.
 #[tokio::test]
 async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
-    let fresh = coupons().await;
+    let fresh = coupons::<MySql>().await;
     let mut first = fresh.pool.begin().await.unwrap();
     assert!(take(&mut first, 1, 1, "1").await.unwrap());
     let others = [(2, "2"), (3, "3")].map(|(id, phone)| {
@@ -142,7 +69,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
             Ok(inserted)
         })
     });
-    waiting(&fresh, 2).await;
+    MySql::waiting(&fresh, 2).await;
     first.rollback().await.unwrap();
 
     let mut inserted = 0;
@@ -156,7 +83,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
             Err(error) => {
                 assert_eq!(number(&error), 1213, "{error}");
                 assert!(sql::is_retryable(&error));
-                assert!(!sql::duplicate_of(&error, UNIQUE));
+                assert!(!sql::duplicate_of(&error, MySql::UNIQUE));
                 deadlocks += 1;
             }
         }
@@ -170,7 +97,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
 
 #[tokio::test]
 async fn a_lock_timeout_is_not_a_duplicate() {
-    let fresh = coupons().await;
+    let fresh = coupons::<MySql>().await;
     let mut first = fresh.pool.begin().await.unwrap();
     assert!(take(&mut first, 1, 1, "1").await.unwrap());
     let mut second = fresh.pool.begin().await.unwrap();
@@ -183,7 +110,7 @@ async fn a_lock_timeout_is_not_a_duplicate() {
 /// The language of the messages is a setting of the server. The name of the key is at the end in every language.
 #[tokio::test]
 async fn a_duplicate_is_recognised_in_every_language() {
-    let fresh = coupons().await;
+    let fresh = coupons::<MySql>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(
         take(&mut connection, 1, 1, "1' for key 'uk_user_coupon")
@@ -205,7 +132,7 @@ async fn a_duplicate_is_recognised_in_every_language() {
         let phone = take(&mut connection, 2, 2, "1' for key 'uk_user_coupon");
         let error = phone.await.unwrap_err();
         assert!(sql::duplicate_of(&error, "uk_phone"), "{error}");
-        assert!(!sql::duplicate_of(&error, UNIQUE), "{error}");
+        assert!(!sql::duplicate_of(&error, MySql::UNIQUE), "{error}");
         texts.insert(error.to_string());
     }
     assert!(texts.len() > 5, "the server has other languages: {texts:?}");
@@ -214,16 +141,16 @@ async fn a_duplicate_is_recognised_in_every_language() {
 /// As a signed byte the state would be -56.
 #[tokio::test]
 async fn a_large_unsigned_state_is_read_correctly() {
-    let fresh = Fresh::new().await;
-    states::every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
-    states::every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
-    states::every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;
+    let fresh = Fresh::<MySql>::new().await;
+    every_answer(&fresh, "TINYINT UNSIGNED NOT NULL", [1_i32, 2, 200]).await;
+    every_answer(&fresh, "INT UNSIGNED NOT NULL", [1_i64, 2, 4_000_000_000]).await;
+    every_answer(&fresh, "BIGINT UNSIGNED NOT NULL", [1, 2, u64::MAX]).await;
 }
 
 /// `REPEATABLE READ` is the default. A plain read would not see the row that violates the index.
 #[tokio::test]
 async fn a_duplicate_of_a_row_newer_than_the_snapshot_is_recognised() {
-    let fresh = coupons().await;
+    let fresh = coupons::<MySql>().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert_eq!(taken(&mut *tx).await, 0);
     let mut other = fresh.pool.acquire().await.unwrap();
@@ -235,7 +162,7 @@ async fn a_duplicate_of_a_row_newer_than_the_snapshot_is_recognised() {
 /// If duplicates asked for an exclusive lock on the row, they would wait for each other.
 #[tokio::test]
 async fn many_duplicates_in_open_transactions_do_not_deadlock() {
-    let fresh = coupons().await;
+    let fresh = coupons::<MySql>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "1").await.unwrap());
     let mut open = Vec::new();

@@ -3,9 +3,13 @@
 use idempotent_runtime::sql::{self, Transition, Versioned};
 use sqlx::AssertSqlSafe;
 
-use super::tables::{orders, run, status};
-use super::{QUOTE, text};
+use crate::layers::databases::Subject;
 use crate::layers::status::Status;
+use crate::layers::tables::{orders, run, status};
+
+on_every_database! {
+    every_name_is_quoted_and_every_value_is_bound
+}
 
 const NASTY: [&str; 14] = [
     "it's",
@@ -24,22 +28,22 @@ const NASTY: [&str; 14] = [
     "a b,c",
 ];
 
-fn quoted(name: &str) -> String {
-    format!("{QUOTE}{}{QUOTE}", name.replace(QUOTE, &QUOTE.repeat(2)))
+fn quoted<DB: Subject>(name: &str) -> String {
+    let quote = DB::QUOTED_BY;
+    format!("{quote}{}{quote}", name.replace(quote, &quote.repeat(2)))
 }
 
-#[tokio::test]
-async fn every_name_is_quoted_and_every_value_is_bound() {
-    let fresh = orders([Status::Paying]).await;
+async fn every_name_is_quoted_and_every_value_is_bound<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for (i, nasty) in NASTY.into_iter().enumerate() {
         let [table, id, state, note] = ["t", "i", "s", "n"].map(|kind| format!("{kind}{nasty}"));
         let create = format!(
             "CREATE TABLE {} ({} VARCHAR(60) PRIMARY KEY, {} VARCHAR(60), {} VARCHAR(60), v INT)",
-            quoted(&table),
-            quoted(&id),
-            quoted(&state),
-            quoted(&note),
+            quoted::<DB>(&table),
+            quoted::<DB>(&id),
+            quoted::<DB>(&state),
+            quoted::<DB>(&note),
         );
         sqlx::query(AssertSqlSafe(create))
             .execute(&mut *connection)
@@ -47,8 +51,8 @@ async fn every_name_is_quoted_and_every_value_is_bound() {
             .unwrap();
         // All question marks of the statement are placeholders.
         let value = NASTY[(i + 1) % NASTY.len()];
-        let insert = text("INSERT INTO nasty VALUES (?, ?, ?, 1)").0;
-        let insert = insert.replace("nasty", &quoted(&table));
+        let insert = DB::text("INSERT INTO nasty VALUES (?, ?, ?, 1)").0;
+        let insert = insert.replace("nasty", &quoted::<DB>(&table));
         let insert = sqlx::query(AssertSqlSafe(insert));
         let insert = insert.bind(nasty).bind(value).bind("");
         insert.execute(&mut *connection).await.unwrap();

@@ -1,64 +1,13 @@
-//! The tests on PostgreSQL.
-
-#[path = "inserts.rs"]
-mod inserts;
-#[path = "names.rs"]
-mod names;
-#[path = "states.rs"]
-mod states;
-#[path = "tables.rs"]
-mod tables;
-#[path = "transitions.rs"]
-mod transitions;
-#[path = "versions.rs"]
-mod versions;
+//! What only PostgreSQL does.
 
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::{AssertSqlSafe, Connection, Error};
+use sqlx::{AssertSqlSafe, Connection, Error, Postgres};
 
-use self::tables::{coupons, orders, pay, put, run, status, take};
+use crate::layers::databases::Subject as _;
+use crate::layers::states::every_answer;
 use crate::layers::status::Status;
-
-type Db = sqlx::Postgres;
-type Fresh = support::databases::Fresh<Db>;
-
-/// The names of the constraints of `user_coupon`.
-const PRIMARY: &str = "user_coupon_pkey";
-const UNIQUE: &str = "uk_user_coupon";
-const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
-/// The type of a column with generated numbers.
-const AUTO: &str = "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY";
-/// The types of columns for texts and for integers.
-const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)"];
-const INTEGERS: &[&str] = &["SMALLINT", "INT", "BIGINT"];
-/// The character that quotes names in the tests.
-const QUOTE: &str = "\"";
-
-/// The schema of the tables.
-async fn schema(_: &Fresh) -> String {
-    "public".to_owned()
-}
-
-/// Converts a statement with `?` to the placeholders of this database.
-fn text(statement: &str) -> AssertSqlSafe<String> {
-    let mut text = statement.to_owned();
-    for number in 1.. {
-        let Some(place) = text.find('?') else { break };
-        text.replace_range(place..=place, &format!("${number}"));
-    }
-    AssertSqlSafe(text)
-}
-
-/// Waits until this many statements wait for a lock.
-async fn waiting(fresh: &Fresh, statements: i64) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity \
-                   WHERE wait_event_type = 'Lock' AND datname = current_database()";
-    crate::layers::until("statements wait for a lock", async || {
-        let count = sqlx::query_scalar::<_, i64>(waiting);
-        count.fetch_one(&fresh.pool).await.unwrap() >= statements
-    })
-    .await;
-}
+use crate::layers::tables::{coupons, orders, pay, put, run, status, take};
+use support::databases::Fresh;
 
 fn code(error: &Error) -> String {
     error.as_database_error().unwrap().code().unwrap().into()
@@ -67,7 +16,7 @@ fn code(error: &Error) -> String {
 /// PostgreSQL ignores a violation only if every unique index of the table is checked at once.
 #[tokio::test]
 async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted() {
-    let fresh = Fresh::new().await;
+    let fresh = Fresh::<Postgres>::new().await;
     let table = "CREATE TABLE bills (order_no TEXT PRIMARY KEY, place INT UNIQUE DEFERRABLE)";
     run(&fresh.pool, table).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
@@ -79,7 +28,7 @@ async fn a_table_with_a_deferrable_index_is_refused_before_anything_is_inserted(
 
 #[tokio::test]
 async fn behind_a_savepoint_the_transaction_stays_usable_after_an_error() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Postgres>().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     assert!(take(&mut tx, 1, 1, "1").await.unwrap());
     let mut part = tx.begin().await.unwrap();
@@ -100,7 +49,7 @@ async fn a_change_after_the_snapshot_is_a_retryable_error() {
             (Status::Paid, Status::Refunded),
             (Status::Created, Status::Paying),
         ] {
-            let fresh = orders([before]).await;
+            let fresh = orders::<Postgres>([before]).await;
             let mut connection = fresh.pool.acquire().await.unwrap();
             let begin = AssertSqlSafe(format!("BEGIN ISOLATION LEVEL {level}"));
             let mut tx = connection.begin_with(begin).await.unwrap();
@@ -118,7 +67,7 @@ async fn a_change_after_the_snapshot_is_a_retryable_error() {
 /// PostgreSQL skips a row that does not match, even if an open transaction has changed the row so that it will match.
 #[tokio::test]
 async fn a_row_that_matches_again_between_update_and_read_is_moved() {
-    let fresh = orders([Status::Created]).await;
+    let fresh = orders::<Postgres>([Status::Created]).await;
     let mut other = fresh.pool.begin().await.unwrap();
     put(&mut *other, Status::Paying).await;
 
@@ -129,7 +78,7 @@ async fn a_row_that_matches_again_between_update_and_read_is_moved() {
         tx.commit().await.unwrap();
         transition
     });
-    waiting(&fresh, 1).await;
+    Postgres::waiting(&fresh, 1).await;
     other.commit().await.unwrap();
     assert_eq!(late.await.unwrap(), Transition::Applied);
     assert_eq!(status(&fresh.pool).await, Status::Paid);
@@ -138,7 +87,7 @@ async fn a_row_that_matches_again_between_update_and_read_is_moved() {
 /// A read of an order must not block inserts of its items.
 #[tokio::test]
 async fn rows_that_reference_the_row_can_still_be_inserted() {
-    let fresh = orders([Status::Refunded]).await;
+    let fresh = orders::<Postgres>([Status::Refunded]).await;
     let lines = "CREATE TABLE lines (order_id BIGINT REFERENCES orders)";
     run(&fresh.pool, lines).await;
     let mut tx = fresh.pool.begin().await.unwrap();
@@ -154,7 +103,7 @@ async fn rows_that_reference_the_row_can_still_be_inserted() {
 /// No statement fails, so sqlx need not know about the transaction.
 #[tokio::test]
 async fn a_duplicate_leaves_a_hand_made_transaction_usable() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Postgres>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     run(&mut *connection, "BEGIN").await;
     assert!(take(&mut *connection, 1, 1, "1").await.unwrap());
@@ -166,7 +115,7 @@ async fn a_duplicate_leaves_a_hand_made_transaction_usable() {
 
 #[tokio::test]
 async fn a_row_newer_than_the_snapshot_is_a_retryable_error() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Postgres>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
     let mut tx = connection.begin_with(begin).await.unwrap();
@@ -180,7 +129,7 @@ async fn a_row_newer_than_the_snapshot_is_a_retryable_error() {
 
 #[tokio::test]
 async fn a_partial_index_is_unique_among_its_rows() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Postgres>().await;
     run(&fresh.pool, "DROP INDEX uk_phone").await;
     let index = "CREATE UNIQUE INDEX uk_some ON user_coupon (phone) WHERE user_id < 5";
     run(&fresh.pool, index).await;
@@ -211,18 +160,18 @@ enum Varchar {
 
 #[tokio::test]
 async fn a_created_type_and_a_domain_can_hold_states() {
-    let fresh = Fresh::new().await;
+    let fresh = Fresh::<Postgres>::new().await;
     let create = "CREATE TYPE order_status AS ENUM ('paying', 'paid', 'refunded')";
     run(&fresh.pool, create).await;
     run(&fresh.pool, "CREATE DOMAIN word AS text").await;
     for null in ["NOT NULL", "NULL"] {
         let native = [Native::Paying, Native::Paid, Native::Refunded];
         let column = format!("order_status {null}");
-        states::every_answer(&fresh, &column, native).await;
-        states::every_answer(&fresh, &column, native.map(Some)).await;
+        every_answer(&fresh, &column, native).await;
+        every_answer(&fresh, &column, native.map(Some)).await;
         for column in ["text", "varchar", "word"] {
             let varchar = [Varchar::Paying, Varchar::Paid, Varchar::Refunded];
-            states::every_answer(&fresh, &format!("{column} {null}"), varchar).await;
+            every_answer(&fresh, &format!("{column} {null}"), varchar).await;
         }
     }
 }

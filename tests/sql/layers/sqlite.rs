@@ -1,53 +1,11 @@
-//! The tests on SQLite.
-
-#[path = "inserts.rs"]
-mod inserts;
-#[path = "names.rs"]
-mod names;
-#[path = "states.rs"]
-mod states;
-#[path = "tables.rs"]
-mod tables;
-#[path = "transitions.rs"]
-mod transitions;
-#[path = "versions.rs"]
-mod versions;
+//! What only SQLite does.
 
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::AssertSqlSafe;
+use sqlx::Sqlite;
 
-use self::tables::{coupons, orders, pay, put, run, status, take};
+use crate::layers::databases::Subject as _;
 use crate::layers::status::Status;
-
-type Db = sqlx::Sqlite;
-type Fresh = support::databases::Fresh<Db>;
-
-/// The names of the constraints of `user_coupon`.
-const PRIMARY: &str = "user_coupon.id";
-const UNIQUE: &str = "user_coupon.user_id, user_coupon.coupon_id";
-const DROP_UNIQUE: &str = "DROP INDEX uk_user_coupon";
-/// The type of a column with generated numbers.
-const AUTO: &str = "id INTEGER PRIMARY KEY";
-/// The types of columns for texts and for integers.
-const TEXTS: &[&str] = &["TEXT", "VARCHAR(20)", "\"order status\""];
-const INTEGERS: &[&str] = &["INTEGER", "INT", "BIGINT", "SMALLINT"];
-/// The character that quotes names in the tests.
-const QUOTE: &str = "\"";
-
-/// The schema of the tables.
-async fn schema(_: &Fresh) -> String {
-    "main".to_owned()
-}
-
-/// Converts a statement with `?` to the placeholders of this database.
-fn text(statement: &str) -> AssertSqlSafe<String> {
-    AssertSqlSafe(statement.to_owned())
-}
-
-/// SQLite does not show which tasks wait. The tests are correct whether or not a task waits.
-async fn waiting(_: &Fresh, _: i64) {
-    tokio::task::yield_now().await;
-}
+use crate::layers::tables::{coupons, orders, pay, put, run, status, take};
 
 /// A transaction that read before another connection wrote cannot write: it must begin again.
 #[tokio::test]
@@ -61,7 +19,7 @@ async fn a_change_after_the_snapshot_is_a_retryable_error() {
             Transition::Illegal { actual },
         ),
     ] {
-        let fresh = orders([before]).await;
+        let fresh = orders::<Sqlite>([before]).await;
         let mut tx = fresh.pool.begin().await.unwrap();
         assert_eq!(status(&mut *tx).await, before);
         put(&fresh.pool, after).await;
@@ -75,7 +33,7 @@ async fn a_change_after_the_snapshot_is_a_retryable_error() {
 
 #[tokio::test]
 async fn a_constraint_is_named_by_its_columns_or_its_index_of_expressions() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Sqlite>().await;
     run(
         &fresh.pool,
         "CREATE UNIQUE INDEX uk_lower ON user_coupon (coupon_id, lower(phone))",
@@ -84,7 +42,7 @@ async fn a_constraint_is_named_by_its_columns_or_its_index_of_expressions() {
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert!(take(&mut connection, 1, 1, "a").await.unwrap());
     for (constraint, user, phone, duplicate) in [
-        (UNIQUE, 1_i64, "b", true),
+        (Sqlite::UNIQUE, 1_i64, "b", true),
         ("user_coupon.phone", 1, "b", false),
         ("uk_lower", 2, "A", true),
         ("uk_other", 2, "A", false),
@@ -101,7 +59,7 @@ async fn a_constraint_is_named_by_its_columns_or_its_index_of_expressions() {
 
 #[tokio::test]
 async fn an_insert_that_a_trigger_ignores_is_an_error() {
-    let fresh = coupons().await;
+    let fresh = coupons::<Sqlite>().await;
     let ignore =
         "CREATE TRIGGER ignore BEFORE INSERT ON user_coupon BEGIN SELECT RAISE(IGNORE); END";
     run(&fresh.pool, ignore).await;

@@ -1,17 +1,27 @@
 //! States of every type, in columns of every type.
 
-use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use idempotent_runtime::sql::{self, Transition, TransitionUpdate, Versioned};
-use sqlx::{Decode, Encode, Error, Type};
+use sqlx::Error;
 
-use super::tables::run;
-use super::{Db, Fresh, INTEGERS, TEXTS, text};
+use crate::layers::databases::{State, Subject};
+use crate::layers::tables::run;
+use support::databases::Fresh;
+
+on_every_database! {
+    derived_enums_and_strings_are_states_in_every_text_column
+    derived_enums_and_numbers_are_states_in_every_integer_column
+    a_row_without_a_state_can_get_one
+    a_state_that_cannot_be_read_is_an_error_that_names_table_and_column
+    a_state_of_another_kind_than_the_column_is_an_error
+    a_version_is_read_from_every_integer_column
+    a_null_state_is_neither_an_empty_text_nor_zero
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[sqlx(type_name = "text", rename_all = "UPPERCASE")]
-enum Word {
+pub(crate) enum Word {
     Paying,
     Paid,
     Refunded,
@@ -19,62 +29,49 @@ enum Word {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
 #[repr(i32)]
-enum Number {
+pub(crate) enum Number {
     Paying = 1,
     Paid = 2,
     Refunded = 120,
 }
 
-pub(super) trait State:
-    for<'q> Encode<'q, Db>
-    + for<'r> Decode<'r, Db>
-    + Type<Db>
-    + PartialEq
-    + Debug
-    + Clone
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<S> State for S where
-    S: for<'q> Encode<'q, Db>
-        + for<'r> Decode<'r, Db>
-        + Type<Db>
-        + PartialEq
-        + Debug
-        + Clone
-        + Send
-        + Sync
-        + 'static
-{
-}
-
 /// Makes a table of parcels 1, 2… with these states in a column of this type. Each table has its own name, because prepared
 /// statements outlive a table.
-async fn parcels<S: State>(fresh: &Fresh, column: &str, states: &[S]) -> String {
+async fn parcels<DB: Subject, S: State<DB>>(
+    fresh: &Fresh<DB>,
+    column: &str,
+    states: &[S],
+) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
 
     let name = format!("parcels{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let table = format!("CREATE TABLE {name} (id BIGINT PRIMARY KEY, state {column})");
     run(&fresh.pool, &table).await;
     for (id, state) in (1_i64..).zip(states) {
-        let insert = text(&format!("INSERT INTO {name} VALUES (?, ?)"));
+        let insert = DB::text(&format!("INSERT INTO {name} VALUES (?, ?)"));
         let insert = sqlx::query(insert).bind(id).bind(state.clone());
         insert.execute(&fresh.pool).await.unwrap();
     }
     name
 }
 
-fn go<'a, S: State>(parcels: &'a str, id: i64, from: &S, to: &S) -> TransitionUpdate<'a, Db, S> {
+fn go<'a, DB: Subject, S: State<DB>>(
+    parcels: &'a str,
+    id: i64,
+    from: &S,
+    to: &S,
+) -> TransitionUpdate<'a, DB, S> {
     let transition = sql::transition(parcels).id("id", id).column("state");
     transition.from([from.clone()]).to(to.clone())
 }
 
 /// Moves the first parcel from the first state to the second. Finds the second parcel already in the second state, and the
 /// third parcel in the third state.
-pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: [S; 3]) {
+pub(crate) async fn every_answer<DB: Subject, S: State<DB>>(
+    fresh: &Fresh<DB>,
+    column: &str,
+    states: [S; 3],
+) {
     let parcels = parcels(fresh, column, &states).await;
     let [from, to, actual] = states;
     let mut tx = fresh.pool.begin().await.unwrap();
@@ -90,10 +87,9 @@ pub(super) async fn every_answer<S: State>(fresh: &Fresh, column: &str, states: 
     }
 }
 
-#[tokio::test]
-async fn derived_enums_and_strings_are_states_in_every_text_column() {
-    let fresh = Fresh::new().await;
-    for column in TEXTS {
+async fn derived_enums_and_strings_are_states_in_every_text_column<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
+    for column in DB::TEXTS {
         for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
             let words = [Word::Paying, Word::Paid, Word::Refunded];
             every_answer(&fresh, &column, words).await;
@@ -105,10 +101,9 @@ async fn derived_enums_and_strings_are_states_in_every_text_column() {
     }
 }
 
-#[tokio::test]
-async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
-    let fresh = Fresh::new().await;
-    for column in INTEGERS {
+async fn derived_enums_and_numbers_are_states_in_every_integer_column<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
+    for column in DB::INTEGERS {
         for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
             let numbers = [Number::Paying, Number::Paid, Number::Refunded];
             every_answer(&fresh, &column, numbers).await;
@@ -120,19 +115,17 @@ async fn derived_enums_and_numbers_are_states_in_every_integer_column() {
     }
 }
 
-#[tokio::test]
-async fn a_row_without_a_state_can_get_one() {
-    let fresh = Fresh::new().await;
-    for column in TEXTS {
+async fn a_row_without_a_state_can_get_one<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
+    for column in DB::TEXTS {
         every_answer(&fresh, column, [None, Some(Word::Paid), Some(Word::Paying)]).await;
         every_answer(&fresh, column, [Some(Word::Paid), None, Some(Word::Paying)]).await;
         every_answer(&fresh, column, [Some(Word::Paid), Some(Word::Paying), None]).await;
     }
 }
 
-#[tokio::test]
-async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
-    let fresh = Fresh::new().await;
+async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for (state, why) in [(None, "null"), (Some("LOST"), "invalid value \"LOST\"")] {
         let parcels = parcels(&fresh, "VARCHAR(20)", &[state.map(str::to_owned)]).await;
@@ -148,9 +141,8 @@ async fn a_state_that_cannot_be_read_is_an_error_that_names_table_and_column() {
     }
 }
 
-#[tokio::test]
-async fn a_state_of_another_kind_than_the_column_is_an_error() {
-    let fresh = Fresh::new().await;
+async fn a_state_of_another_kind_than_the_column_is_an_error<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
     let parcels = parcels(&fresh, "VARCHAR(20)", &["PAID".to_owned()]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let look = sql::transition(&parcels).id("id", 1_i64).column("state");
@@ -161,10 +153,9 @@ async fn a_state_of_another_kind_than_the_column_is_an_error() {
     );
 }
 
-#[tokio::test]
-async fn a_version_is_read_from_every_integer_column() {
-    let fresh = Fresh::new().await;
-    for column in INTEGERS {
+async fn a_version_is_read_from_every_integer_column<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
+    for column in DB::INTEGERS {
         let parcels = parcels(&fresh, column, &[Some(120_i64), None]).await;
         let mut connection = fresh.pool.acquire().await.unwrap();
         let update = |id: i64| {
@@ -181,15 +172,14 @@ async fn a_version_is_read_from_every_integer_column() {
 }
 
 /// An empty text or 0 would be a state that was never stored.
-#[tokio::test]
-async fn a_null_state_is_neither_an_empty_text_nor_zero() {
-    let fresh = Fresh::new().await;
+async fn a_null_state_is_neither_an_empty_text_nor_zero<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
-    let texts = parcels(&fresh, TEXTS[0], &[None::<String>]).await;
+    let texts = parcels(&fresh, DB::TEXTS[0], &[None::<String>]).await;
     let text = go(&texts, 1, &"PAYING".to_owned(), &String::new());
     let text = text.run(&mut connection).await;
     assert!(matches!(text, Err(Error::ColumnDecode { .. })), "{text:?}");
-    let integers = parcels(&fresh, INTEGERS[0], &[None::<i32>]).await;
+    let integers = parcels(&fresh, DB::INTEGERS[0], &[None::<i32>]).await;
     let integer = go(&integers, 1, &1, &0).run(&mut connection).await;
     assert!(
         matches!(integer, Err(Error::ColumnDecode { .. })),

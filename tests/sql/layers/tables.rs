@@ -3,23 +3,24 @@
 use idempotent_runtime::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
 use sqlx::Executor;
 
-use super::{Db, Fresh, text};
+use crate::layers::databases::Subject;
 use crate::layers::status::Status;
+use support::databases::Fresh;
 
-pub(super) async fn run<'e>(on: impl Executor<'e, Database = Db>, statement: &str) {
-    sqlx::query(text(statement)).execute(on).await.unwrap();
+pub(crate) async fn run<'e, DB: Subject>(on: impl Executor<'e, Database = DB>, statement: &str) {
+    sqlx::query(DB::text(statement)).execute(on).await.unwrap();
 }
 
 /// Makes orders 1, 2… in these states.
-pub(super) async fn orders<const N: usize>(states: [Status; N]) -> Fresh {
-    let fresh = Fresh::new().await;
+pub(crate) async fn orders<DB: Subject>(states: impl IntoIterator<Item = Status>) -> Fresh<DB> {
+    let fresh = Fresh::<DB>::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE orders (order_id BIGINT PRIMARY KEY, status VARCHAR(20), pay_time VARCHAR(40))",
     )
     .await;
     for (id, state) in (1_i64..).zip(states) {
-        let insert = sqlx::query(text("INSERT INTO orders VALUES (?, ?, NULL)"));
+        let insert = sqlx::query(DB::text("INSERT INTO orders VALUES (?, ?, NULL)"));
         let insert = insert.bind(id).bind(state);
         insert.execute(&fresh.pool).await.unwrap();
     }
@@ -27,7 +28,7 @@ pub(super) async fn orders<const N: usize>(states: [Status; N]) -> Fresh {
 }
 
 /// The transition that pays order 1.
-pub(super) fn pay() -> TransitionUpdate<'static, Db, Status> {
+pub(crate) fn pay<DB: Subject>() -> TransitionUpdate<'static, DB, Status> {
     sql::transition("orders")
         .id("order_id", 1_i64)
         .from([Status::Paying])
@@ -35,20 +36,20 @@ pub(super) fn pay() -> TransitionUpdate<'static, Db, Status> {
 }
 
 /// The state of order 1.
-pub(super) async fn status<'e>(on: impl Executor<'e, Database = Db>) -> Status {
+pub(crate) async fn status<'e, DB: Subject>(on: impl Executor<'e, Database = DB>) -> Status {
     sqlx::query_scalar("SELECT status FROM orders WHERE order_id = 1")
         .fetch_one(on)
         .await
         .unwrap()
 }
 
-pub(super) async fn put<'e>(on: impl Executor<'e, Database = Db>, state: Status) {
-    let put = sqlx::query(text("UPDATE orders SET status = ? WHERE order_id = 1"));
+pub(crate) async fn put<'e, DB: Subject>(on: impl Executor<'e, Database = DB>, state: Status) {
+    let put = sqlx::query(DB::text("UPDATE orders SET status = ? WHERE order_id = 1"));
     put.bind(state).execute(on).await.unwrap();
 }
 
-pub(super) async fn goods() -> Fresh {
-    let fresh = Fresh::new().await;
+pub(crate) async fn goods<DB: Subject>() -> Fresh<DB> {
+    let fresh = Fresh::<DB>::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE goods (good_id INT PRIMARY KEY, count INT NOT NULL CHECK (count >= 0), \
@@ -60,7 +61,7 @@ pub(super) async fn goods() -> Fresh {
 }
 
 /// The count and the version of good 2.
-pub(super) async fn stock(fresh: &Fresh) -> (i32, i32) {
+pub(crate) async fn stock<DB: Subject>(fresh: &Fresh<DB>) -> (i32, i32) {
     sqlx::query_as("SELECT count, version FROM goods WHERE good_id = 2")
         .fetch_one(&fresh.pool)
         .await
@@ -68,8 +69,8 @@ pub(super) async fn stock(fresh: &Fresh) -> (i32, i32) {
 }
 
 /// Makes a table in which a user has a coupon once, and a telephone number belongs to one user.
-pub(super) async fn coupons() -> Fresh {
-    let fresh = Fresh::new().await;
+pub(crate) async fn coupons<DB: Subject>() -> Fresh<DB> {
+    let fresh = Fresh::<DB>::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE user_coupon (id BIGINT PRIMARY KEY, user_id BIGINT NOT NULL, \
@@ -88,7 +89,7 @@ pub(super) async fn coupons() -> Fresh {
 }
 
 /// The insert of a row for this user and coupon 7.
-pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
+pub(crate) fn taking<DB: Subject>(id: i64, user: i64, phone: &str) -> InsertOnce<'_, DB> {
     sql::insert_once("user_coupon")
         .key("user_id", user)
         .key("coupon_id", 7_i64)
@@ -97,15 +98,15 @@ pub(super) fn taking(id: i64, user: i64, phone: &str) -> InsertOnce<'_, Db> {
 }
 
 /// Runs this insert. Returns whether the row was new.
-pub(super) async fn take<C>(on: &mut C, id: i64, user: i64, phone: &str) -> sqlx::Result<bool>
+pub(crate) async fn take<C>(on: &mut C, id: i64, user: i64, phone: &str) -> sqlx::Result<bool>
 where
-    C: AsConnection<Database = Db>,
+    C: AsConnection<Database: Subject>,
 {
     let insertion = taking(id, user, phone).run(on).await?;
     Ok(insertion.is_inserted())
 }
 
-pub(super) async fn taken<'e>(on: impl Executor<'e, Database = Db>) -> i64 {
+pub(crate) async fn taken<'e, DB: Subject>(on: impl Executor<'e, Database = DB>) -> i64 {
     let count = sqlx::query_scalar("SELECT count(*) FROM user_coupon");
     count.fetch_one(on).await.unwrap()
 }

@@ -3,18 +3,38 @@
 use std::sync::Arc;
 
 use idempotent_runtime::sql::{self, Transition};
-use sqlx::Error;
+use sqlx::{Error, Transaction};
 use tokio::sync::Barrier;
 
-use super::tables::{orders, pay, put, run, status};
-use super::{Db, Fresh, schema, text};
+use crate::layers::databases::Subject;
 use crate::layers::status::Status;
+use crate::layers::tables::{orders, pay, put, run, status};
+use support::databases::Fresh;
+
+on_every_database! {
+    a_row_moves_once_and_is_already_there_afterwards
+    a_transition_is_rolled_back_with_its_transaction
+    a_row_in_another_state_is_reported_and_not_moved
+    a_missing_row_is_not_found
+    a_row_may_leave_several_states
+    a_state_that_is_both_from_and_to_is_refused
+    without_from_a_row_is_not_moved
+    an_id_may_have_several_columns_and_a_state_any_type
+    a_null_state_is_an_error
+    an_id_of_several_rows_is_an_error
+    an_invalid_transition_is_refused_before_anything_is_sent
+    a_missing_column_is_an_error
+    a_transition_runs_on_every_kind_of_connection
+    one_of_many_concurrent_transitions_moves_the_row
+    without_a_compared_state_all_concurrent_updates_move_the_row
+    a_transition_waits_for_a_transaction_that_changed_the_row
+    a_row_that_moved_to_a_later_state_is_not_reported_as_a_success
+}
 
 const RACERS: usize = 50;
 
-#[tokio::test]
-async fn a_row_moves_once_and_is_already_there_afterwards() {
-    let fresh = orders([Status::Paying, Status::Paying]).await;
+async fn a_row_moves_once_and_is_already_there_afterwards<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying, Status::Paying]).await;
     let mut tx = fresh.pool.begin().await.unwrap();
     let first = pay().set("pay_time", "noon").run(&mut tx).await.unwrap();
     assert_eq!(first, Transition::Applied);
@@ -31,9 +51,8 @@ async fn a_row_moves_once_and_is_already_there_afterwards() {
     assert_eq!(rows, [paid, (2, Status::Paying, None)]);
 }
 
-#[tokio::test]
-async fn a_transition_is_rolled_back_with_its_transaction() {
-    let fresh = orders([Status::Paying]).await;
+async fn a_transition_is_rolled_back_with_its_transaction<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     for _ in 0..2 {
         let mut tx = fresh.pool.begin().await.unwrap();
         assert_eq!(pay().run(&mut tx).await.unwrap(), Transition::Applied);
@@ -42,10 +61,9 @@ async fn a_transition_is_rolled_back_with_its_transaction() {
     assert_eq!(status(&fresh.pool).await, Status::Paying);
 }
 
-#[tokio::test]
-async fn a_row_in_another_state_is_reported_and_not_moved() {
+async fn a_row_in_another_state_is_reported_and_not_moved<DB: Subject>() {
     for actual in [Status::Created, Status::Refunded] {
-        let fresh = orders([actual]).await;
+        let fresh = orders::<DB>([actual]).await;
         let mut tx = fresh.pool.begin().await.unwrap();
         let transition = pay().run(&mut tx).await.unwrap();
         assert_eq!(transition, Transition::Illegal { actual });
@@ -53,9 +71,8 @@ async fn a_row_in_another_state_is_reported_and_not_moved() {
     }
 }
 
-#[tokio::test]
-async fn a_missing_row_is_not_found() {
-    let fresh = orders([Status::Paying]).await;
+async fn a_missing_row_is_not_found<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let missing = sql::transition("orders")
         .id("order_id", 2_i64)
@@ -65,11 +82,10 @@ async fn a_missing_row_is_not_found() {
     assert_eq!(transition, Transition::NotFound);
 }
 
-#[tokio::test]
-async fn a_row_may_leave_several_states() {
+async fn a_row_may_leave_several_states<DB: Subject>() {
     let from = [Status::Created, Status::Paying];
     for state in from {
-        let fresh = orders([state]).await;
+        let fresh = orders::<DB>([state]).await;
         let mut connection = fresh.pool.acquire().await.unwrap();
         let transition = pay().from(from).run(&mut connection).await.unwrap();
         assert_eq!(transition, Transition::Applied);
@@ -78,9 +94,8 @@ async fn a_row_may_leave_several_states() {
 }
 
 /// All of several equal transitions would be applied.
-#[tokio::test]
-async fn a_state_that_is_both_from_and_to_is_refused() {
-    let fresh = orders([Status::Paid]).await;
+async fn a_state_that_is_both_from_and_to_is_refused<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let again = pay().from([Status::Paying, Status::Paid]);
     let error = again.run(&mut connection).await.unwrap_err();
@@ -88,9 +103,8 @@ async fn a_state_that_is_both_from_and_to_is_refused() {
     assert_eq!(status(&fresh.pool).await, Status::Paid);
 }
 
-#[tokio::test]
-async fn without_from_a_row_is_not_moved() {
-    let fresh = orders([Status::Paying, Status::Paid]).await;
+async fn without_from_a_row_is_not_moved<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying, Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let actual = Status::Paying;
     for (id, expected) in [
@@ -107,9 +121,8 @@ async fn without_from_a_row_is_not_moved() {
     assert_eq!(status(&fresh.pool).await, Status::Paying);
 }
 
-#[tokio::test]
-async fn an_id_may_have_several_columns_and_a_state_any_type() {
-    let fresh = Fresh::new().await;
+async fn an_id_may_have_several_columns_and_a_state_any_type<DB: Subject>() {
+    let fresh = Fresh::<DB>::new().await;
     run(
         &fresh.pool,
         "CREATE TABLE parcels (shop VARCHAR(20), number INT, state INT, note VARCHAR(20), \
@@ -144,9 +157,8 @@ async fn an_id_may_have_several_columns_and_a_state_any_type() {
     assert_eq!(moved, 1);
 }
 
-#[tokio::test]
-async fn a_null_state_is_an_error() {
-    let fresh = orders([Status::Paying]).await;
+async fn a_null_state_is_an_error<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     run(&fresh.pool, "UPDATE orders SET status = NULL").await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let error = pay().run(&mut connection).await.unwrap_err();
@@ -158,9 +170,8 @@ async fn a_null_state_is_an_error() {
     assert_eq!(transition, Transition::Illegal { actual: None });
 }
 
-#[tokio::test]
-async fn an_id_of_several_rows_is_an_error() {
-    let fresh = orders([Status::Paying, Status::Paying]).await;
+async fn an_id_of_several_rows_is_an_error<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying, Status::Paying]).await;
     let mut tx = fresh.pool.begin().await.unwrap();
     let several = sql::transition("orders")
         .id("status", Status::Paying)
@@ -173,9 +184,8 @@ async fn an_id_of_several_rows_is_an_error() {
 }
 
 /// The database would use the last of two assignments, and the answer would name the wrong state.
-#[tokio::test]
-async fn an_invalid_transition_is_refused_before_anything_is_sent() {
-    let fresh = orders([Status::Paying]).await;
+async fn an_invalid_transition_is_refused_before_anything_is_sent<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let anywhere = || sql::transition("orders").from([Status::Paying]);
     for refused in [
@@ -197,9 +207,8 @@ async fn an_invalid_transition_is_refused_before_anything_is_sent() {
 }
 
 /// SQLite would read some quoted names as strings, and compare the strings.
-#[tokio::test]
-async fn a_missing_column_is_an_error() {
-    let fresh = orders([Status::Paying]).await;
+async fn a_missing_column_is_an_error<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let misspelt = sql::transition("orders")
         .id("ordre_id", "ordre_id")
@@ -212,12 +221,11 @@ async fn a_missing_column_is_an_error() {
 }
 
 /// A transaction or a connection, owned or borrowed, also in a task.
-#[tokio::test]
-async fn a_transition_runs_on_every_kind_of_connection() {
-    let fresh = orders([Status::Paying]).await;
+async fn a_transition_runs_on_every_kind_of_connection<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let expected = Transition::AlreadyThere;
     let mut pooled = fresh.pool.acquire().await.unwrap();
-    let table = format!("{}.orders", schema(&fresh).await);
+    let table = format!("{}.orders", DB::schema(&fresh).await);
     let qualified = sql::transition(&table)
         .id("order_id", 1_i64)
         .from([Status::Paying])
@@ -237,7 +245,7 @@ async fn a_transition_runs_on_every_kind_of_connection() {
     task.await.unwrap();
 }
 
-async fn borrowed(tx: &mut sqlx::Transaction<'_, Db>) -> sqlx::Result<()> {
+async fn borrowed<DB: Subject>(tx: &mut Transaction<'_, DB>) -> sqlx::Result<()> {
     let expected = Transition::AlreadyThere;
     assert_eq!(pay().run(tx).await?, expected);
     assert_eq!(pay().run(&mut *tx).await?, expected);
@@ -245,9 +253,8 @@ async fn borrowed(tx: &mut sqlx::Transaction<'_, Db>) -> sqlx::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn one_of_many_concurrent_transitions_moves_the_row() {
-    let fresh = orders([Status::Paying]).await;
+async fn one_of_many_concurrent_transitions_moves_the_row<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {
         let (pool, barrier) = (fresh.pool.clone(), barrier.clone());
@@ -270,19 +277,18 @@ async fn one_of_many_concurrent_transitions_moves_the_row() {
 }
 
 /// The negative control: without the state in its condition every update moves the row.
-#[tokio::test]
-async fn without_a_compared_state_all_concurrent_updates_move_the_row() {
-    let fresh = orders([Status::Paying]).await;
+async fn without_a_compared_state_all_concurrent_updates_move_the_row<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paying]).await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {
         let (pool, barrier) = (fresh.pool.clone(), barrier.clone());
         tokio::spawn(async move {
             let mut tx = pool.begin().await.unwrap();
             barrier.wait().await;
-            let update = sqlx::query(text("UPDATE orders SET status = ? WHERE order_id = 1"));
+            let update = sqlx::query(DB::text("UPDATE orders SET status = ? WHERE order_id = 1"));
             let updated = update.bind(Status::Paid).execute(&mut *tx).await.unwrap();
             tx.commit().await.unwrap();
-            updated.rows_affected()
+            DB::rows_affected(updated)
         })
     });
     let mut applied = 0;
@@ -292,13 +298,12 @@ async fn without_a_compared_state_all_concurrent_updates_move_the_row() {
     assert_eq!(applied, RACERS as u64);
 }
 
-#[tokio::test]
-async fn a_transition_waits_for_a_transaction_that_changed_the_row() {
+async fn a_transition_waits_for_a_transaction_that_changed_the_row<DB: Subject>() {
     for (commit, expected) in [
         (true, Transition::AlreadyThere),
         (false, Transition::Applied),
     ] {
-        let fresh = orders([Status::Paying]).await;
+        let fresh = orders::<DB>([Status::Paying]).await;
         let mut first = fresh.pool.begin().await.unwrap();
         assert_eq!(pay().run(&mut first).await.unwrap(), Transition::Applied);
         let pool = fresh.pool.clone();
@@ -308,7 +313,7 @@ async fn a_transition_waits_for_a_transaction_that_changed_the_row() {
             tx.commit().await.unwrap();
             transition
         });
-        super::waiting(&fresh, 1).await;
+        DB::waiting(&fresh, 1).await;
         if commit {
             first.commit().await.unwrap();
         } else {
@@ -319,9 +324,8 @@ async fn a_transition_waits_for_a_transaction_that_changed_the_row() {
 }
 
 /// Another transaction may write between the update and the read. The answer then comes from the read.
-#[tokio::test]
-async fn a_row_that_moved_to_a_later_state_is_not_reported_as_a_success() {
-    let fresh = orders([Status::Paid]).await;
+async fn a_row_that_moved_to_a_later_state_is_not_reported_as_a_success<DB: Subject>() {
+    let fresh = orders::<DB>([Status::Paid]).await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     assert_eq!(
         pay().run(&mut connection).await.unwrap(),

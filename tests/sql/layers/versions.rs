@@ -6,22 +6,30 @@ use idempotent_runtime::sql::{self, Versioned, VersionedUpdate};
 use sqlx::Error;
 use tokio::sync::Barrier;
 
-use super::Db;
-use super::tables::{goods, stock};
+use crate::layers::databases::Subject;
+use crate::layers::tables::{goods, stock};
+
+on_every_database! {
+    an_update_that_is_sent_again_is_applied_once
+    an_update_that_is_sent_again_with_a_new_version_is_applied_twice
+    a_column_can_be_set_and_a_missing_row_is_not_found
+    a_violated_check_is_an_error_and_changes_nothing
+    an_invalid_update_is_refused
+    one_of_many_updates_of_one_version_is_applied
+}
 
 const RACERS: usize = 20;
 
 /// Sells one piece of good 2, for a caller that has read this version.
-fn sell(version: i64) -> VersionedUpdate<'static, Db> {
+fn sell<DB: Subject>(version: i64) -> VersionedUpdate<'static, DB> {
     sql::versioned_update("goods")
         .id("good_id", 2)
         .version("version", version)
         .add("count", -1)
 }
 
-#[tokio::test]
-async fn an_update_that_is_sent_again_is_applied_once() {
-    let fresh = goods().await;
+async fn an_update_that_is_sent_again_is_applied_once<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let mut tx = fresh.pool.begin().await.unwrap();
     let first = sell(1).run(&mut tx).await.unwrap();
     assert_eq!(first, Versioned::Applied { version: 2 });
@@ -32,9 +40,8 @@ async fn an_update_that_is_sent_again_is_applied_once() {
 }
 
 /// The mistake that the documentation describes.
-#[tokio::test]
-async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice() {
-    let fresh = goods().await;
+async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for version in [1, 2] {
         let update = sell(version).run(&mut connection).await.unwrap();
@@ -44,9 +51,8 @@ async fn an_update_that_is_sent_again_with_a_new_version_is_applied_twice() {
     assert_eq!(stock(&fresh).await, (8, 3));
 }
 
-#[tokio::test]
-async fn a_column_can_be_set_and_a_missing_row_is_not_found() {
-    let fresh = goods().await;
+async fn a_column_can_be_set_and_a_missing_row_is_not_found<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let set = |good: i32| {
         let update = sql::versioned_update("goods").id("good_id", good);
@@ -59,9 +65,8 @@ async fn a_column_can_be_set_and_a_missing_row_is_not_found() {
     assert_eq!(missing, Versioned::NotFound);
 }
 
-#[tokio::test]
-async fn a_violated_check_is_an_error_and_changes_nothing() {
-    let fresh = goods().await;
+async fn a_violated_check_is_an_error_and_changes_nothing<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     let all = sql::versioned_update("goods").id("good_id", 2);
     let all = all.version("version", 1).add("count", -11);
@@ -71,9 +76,8 @@ async fn a_violated_check_is_an_error_and_changes_nothing() {
     assert_eq!(stock(&fresh).await, (10, 1));
 }
 
-#[tokio::test]
-async fn an_invalid_update_is_refused() {
-    let fresh = goods().await;
+async fn an_invalid_update_is_refused<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let mut connection = fresh.pool.acquire().await.unwrap();
     for refused in [
         sell(i64::MAX),
@@ -92,9 +96,8 @@ async fn an_invalid_update_is_refused() {
     assert_eq!(stock(&fresh).await, (10, 1));
 }
 
-#[tokio::test]
-async fn one_of_many_updates_of_one_version_is_applied() {
-    let fresh = goods().await;
+async fn one_of_many_updates_of_one_version_is_applied<DB: Subject>() {
+    let fresh = goods::<DB>().await;
     let barrier = Arc::new(Barrier::new(RACERS));
     let race = (0..RACERS).map(|_| {
         let (pool, barrier) = (fresh.pool.clone(), barrier.clone());
