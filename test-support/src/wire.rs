@@ -30,10 +30,12 @@ pub struct Wire {
     from: u16,
     to: u16,
     reached: Receiver<()>,
+    deliver: Sender<()>,
 }
 
 impl Wire {
-    /// From the point on nothing is forwarded, and both ends wait.
+    /// From the point on nothing is forwarded, and both ends wait. A message that arrives at the point is held until
+    /// [`deliver`](Self::deliver).
     pub fn to(port: u16, point: Point) -> Self {
         Self::new(port, point, End::Silent)
     }
@@ -47,11 +49,16 @@ impl Wire {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let from = listener.local_addr().unwrap().port();
         let (reach, reached) = channel();
+        let (deliver, delivered) = channel();
+        if end == End::Closed {
+            deliver.send(()).unwrap();
+        }
         thread::spawn(move || {
             let session = Session {
                 point: Some(point),
                 end,
                 reach,
+                delivered: Mutex::new(delivered),
                 state: Mutex::new(State::Answered(0)),
             };
             let connections = match end {
@@ -69,6 +76,7 @@ impl Wire {
             from,
             to: port,
             reached,
+            deliver,
         }
     }
 
@@ -80,6 +88,12 @@ impl Wire {
     /// Waits until the point is reached. Returns `false` if the connection ends first.
     pub fn reached(&self) -> bool {
         self.reached.recv().is_ok()
+    }
+
+    /// Forwards the message that is held at the point, if one is.
+    pub fn deliver(&self) {
+        // The connection may have ended in the meantime.
+        let _ = self.deliver.send(());
     }
 }
 
@@ -122,6 +136,8 @@ struct Session {
     point: Option<Point>,
     end: End,
     reach: Sender<()>,
+    /// Becomes ready when the message at the point may arrive.
+    delivered: Mutex<Receiver<()>>,
     state: Mutex<State>,
 }
 
@@ -142,6 +158,7 @@ impl Session {
             point: None,
             end: End::Closed,
             reach: channel().0,
+            delivered: Mutex::new(channel().1),
             state: Mutex::new(State::Answered(0)),
         }
     }
@@ -159,8 +176,9 @@ impl Session {
         let delivered = self.point == Some(Point::Delivered(at));
         if delivered || self.point == Some(Point::Lost(at)) {
             *state = State::Cut;
+            drop(state);
             self.reach.send(()).unwrap();
-            return delivered;
+            return delivered && self.delivered.lock().unwrap().recv().is_ok();
         }
         true
     }

@@ -4,6 +4,7 @@
 mod batches;
 mod crash;
 mod flow;
+mod lanes;
 mod messages;
 mod process;
 mod steps;

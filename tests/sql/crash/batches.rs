@@ -1,5 +1,5 @@
 //! PostgreSQL and MariaDB: many calls of one process go in batches on one connection, and the process or the server is killed at
-//! every message of that connection, one after the other.
+//! every message of that connection.
 
 use std::collections::BTreeSet;
 use std::env::var;
@@ -15,9 +15,9 @@ use sqlx::pool::PoolOptions;
 use sqlx::{Connection, MySql, Postgres};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::crash::messages::{Server, Victim};
+use crate::crash::lanes::{LANES, Server, Victim, databases, stop_at};
 use crate::crash::process::{CALL, Process, URL};
-use support::wire::{Point, Wire};
+use support::wire::Point;
 
 /// When a process answers its client, for a call whose result is recorded.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,66 +122,86 @@ const DEADLINE: Duration = Duration::from_secs(3);
 /// The lease and the grace of a dead process, and time for a busy machine.
 const MAX_WAIT: Duration = Duration::from_secs(15);
 
-/// Kills the victim at each message in turn, until a crash is after the last message, or has lost an answer.
+/// Kills the victim at each message, until a crash is after the last message, or has lost an answer.
 fn at_every_message(server: &impl Server, victim: Victim, answers: Answers) -> Vec<Crash> {
-    let url = server.database();
+    let databases = databases(server, set_up);
     let runtime = Runtime::new().unwrap();
-    runtime.block_on(async {
-        match scheme(&url) {
-            "postgres" => drop(PostgresStore::connect(&url).await.unwrap()),
-            _ => drop(MySqlStore::connect(&url).await.unwrap()),
-        }
-    });
-    let mut crashes = Vec::new();
+    let mut crashes: Vec<Crash> = Vec::new();
     // For a server, a message that does not arrive is the end of the message before.
     let is_other = |point: &Point| victim == Victim::Process || !matches!(point, Point::Lost(_));
-    for point in Point::all().filter(is_other).take(MOST_POINTS) {
-        let wire = Wire::to(server.port(), point);
-        let name = format!("{answers:?} {point:?} {victim:?}");
-        let call = format!("{answers:?} {name}");
-        let mut process = Process::spawn(
-            "crash::batches::a_process_with_many_calls",
-            &call,
-            &wire.url(&url),
-        );
-        process.go_on();
-        if !wire.reached() {
-            // The number of messages differs from process to process. Some of them were batches.
-            assert_eq!(process.all_after(BATCHES).len(), 1);
-            if crashes
-                .iter()
-                .any(|crash: &Crash| crash.recorded() == all())
-            {
-                break;
-            }
-            continue;
+    let mut points = Point::all().filter(is_other).take(MOST_POINTS);
+    loop {
+        let points: Vec<_> = points.by_ref().take(LANES).collect();
+        if points.is_empty() {
+            break;
         }
-        match victim {
-            Victim::Process => process.kill(),
-            Victim::Server => server.kill(),
-        }
-        let answered = process.all_after(ANSWERED);
-        let answered = answered.iter().map(|call| call.parse().unwrap()).collect();
-        if let Victim::Server = victim {
-            server.restart();
-        }
-        let retried = runtime.block_on(async {
-            let handle = handle(&url);
+        let name = |point| format!("{point:?} {victim:?}");
+        let start = |point, url: &str| {
+            let call = format!("{answers:?} {}", name(point));
+            let mut process =
+                Process::spawn("crash::batches::a_process_with_many_calls", &call, url);
+            process.go_on();
+            process
+        };
+        let stopped = stop_at(&points, &databases, server, victim, start, Printed::of);
+        let (reached, ended): (Vec<_>, Vec<_>) =
+            stopped.into_iter().partition(|lane| lane.is_reached);
+        let retries = reached.into_iter().map(async |lane| {
+            let handle = handle(&lane.url);
+            let name = name(lane.point);
             let calls = (0..CALLS).map(|call| pay(&handle, &name, call, RETRY, || ()));
-            let answers = join_all(calls).await;
-            let answer = |answer: Result<String, Error>| answer.map_err(|error| error.to_string());
-            answers.into_iter().map(answer).collect::<Result<_, _>>()
+            let retried: Result<_, _> = join_all(calls).await.into_iter().collect();
+            let retried = retried.map_err(|error| format!("after {name}: {error}"));
+            Crash {
+                point: lane.point,
+                answered: lane.printed.answered,
+                retried: retried.unwrap(),
+            }
         });
-        crashes.push(Crash {
-            point,
-            answered,
-            retried: retried.unwrap_or_else(|error| panic!("after {point:?}: {error}")),
-        });
-        if crashes.iter().any(Crash::has_lost) {
+        crashes.extend(runtime.block_on(join_all(retries)));
+        for lane in &ended {
+            // The number of messages differs from process to process. Some of them were batches.
+            assert!(lane.printed.has_batches, "{:?}", lane.point);
+        }
+        let is_over = crashes.iter().any(|crash| crash.recorded() == all());
+        if crashes.iter().any(Crash::has_lost) || (is_over && !ended.is_empty()) {
             break;
         }
     }
     crashes
+}
+
+/// What a process printed.
+struct Printed {
+    answered: BTreeSet<usize>,
+    has_batches: bool,
+}
+
+impl Printed {
+    fn of(process: &mut Process) -> Self {
+        let mut printed = Self {
+            answered: BTreeSet::new(),
+            has_batches: false,
+        };
+        for line in process.all_after(PRINTED) {
+            match line.parse() {
+                Ok(call) => drop(printed.answered.insert(call)),
+                Err(_) => printed.has_batches = line == BATCHES,
+            }
+        }
+        printed
+    }
+}
+
+/// Makes the tables.
+fn set_up(url: &str) {
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(async {
+        match scheme(url) {
+            "postgres" => drop(PostgresStore::connect(url).await.unwrap()),
+            _ => drop(MySqlStore::connect(url).await.unwrap()),
+        }
+    });
 }
 
 async fn pay(
@@ -225,8 +245,8 @@ fn on_one_connection<DB: Database>(url: &str) -> Idempotency {
     handle.deadline(DEADLINE).build().unwrap()
 }
 
-const ANSWERED: &str = "answered: ";
-const BATCHES: &str = "batches: ";
+const PRINTED: &str = "printed: ";
+const BATCHES: &str = "batches";
 
 /// The code of the processes. Does nothing without the environment that [`Process::spawn`] sets.
 #[test]
@@ -262,10 +282,10 @@ fn a_process_with_many_calls() {
     });
     let counts = batch_counts();
     if counts.batches > 1 && counts.operations > 10 {
-        println!("\n{BATCHES}{}", counts.operations);
+        println!("\n{PRINTED}{BATCHES}");
     }
 }
 
 fn answered(call: usize) {
-    println!("\n{ANSWERED}{call}");
+    println!("\n{PRINTED}{call}");
 }

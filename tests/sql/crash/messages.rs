@@ -1,18 +1,12 @@
-//! PostgreSQL and MariaDB: a crash at every message of the connection, one after the other.
+//! PostgreSQL and MariaDB: a crash at every message of the connection.
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 
 use crate::crash::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::crash::flow::{self, Flow};
+use crate::crash::lanes::{LANES, Server, Victim, at_once, databases, stop_at};
 use crate::crash::process::Process;
-use support::wire::{Point, Wire};
-
-/// Which program is killed.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Victim {
-    Process,
-    Server,
-}
+use support::wire::Point;
 
 macro_rules! tests {
     ($database:ident, $Server:ty) => {
@@ -58,66 +52,27 @@ macro_rules! tests {
 tests!(postgres, PostgresServer);
 tests!(mariadb, MariaDbServer);
 
-/// Kills the victim at each message in turn, one message per call, until a call ends before its message.
+/// Kills the victim at each message, one message per call, until a call ends before its message.
 fn at_every_message(server: &impl Server, flow: Flow, victim: Victim) -> Vec<Crash> {
-    let url = server.database();
-    flow::set_up(&url);
+    let databases = databases(server, flow::set_up);
     let mut crashes = Vec::new();
-    for (number, point) in (1..).zip(Point::all()) {
-        let wire = Wire::to(server.port(), point);
-        let mut process = Process::start(flow, &wire.url(&url), &Crash::first(number));
-        if !wire.reached() {
-            assert_eq!(process.answer().as_deref(), Ok(FIRST));
+    let mut points = Point::all();
+    for number in 1.. {
+        let points: Vec<_> = points.by_ref().take(LANES).collect();
+        let start = |_, url: &str| Process::start(flow, url, &Crash::first(number));
+        let stopped = stop_at(&points, &databases, server, victim, start, Process::answer);
+        let (reached, ended): (Vec<_>, Vec<_>) =
+            stopped.into_iter().partition(|lane| lane.is_reached);
+        crashes.extend(at_once(reached, |lane| {
+            let (place, answer) = (format!("{:?}", lane.point), lane.printed.ok());
+            Crash::after_a_retry(place, answer, flow, &lane.url, number)
+        }));
+        for lane in &ended {
+            assert_eq!(lane.printed.as_deref(), Ok(FIRST), "{:?}", lane.point);
+        }
+        if !ended.is_empty() {
             break;
         }
-        match victim {
-            Victim::Process => process.kill(),
-            Victim::Server => server.kill(),
-        }
-        let answer = process.answer().ok();
-        if let Victim::Server = victim {
-            server.restart();
-        }
-        crashes.push(Crash::after_a_retry(
-            format!("{point:?}"),
-            answer,
-            flow,
-            &url,
-            number,
-        ));
     }
     crashes
 }
-
-/// A server that can be killed.
-pub(crate) trait Server {
-    fn database(&self) -> String;
-    fn port(&self) -> u16;
-    fn kill(&self);
-    fn restart(&self);
-}
-
-macro_rules! server {
-    ($Server:ty) => {
-        impl Server for $Server {
-            fn database(&self) -> String {
-                self.database().unwrap()
-            }
-
-            fn port(&self) -> u16 {
-                self.port()
-            }
-
-            fn kill(&self) {
-                self.kill().unwrap();
-            }
-
-            fn restart(&self) {
-                self.restart().unwrap();
-            }
-        }
-    };
-}
-
-server!(PostgresServer);
-server!(MariaDbServer);
