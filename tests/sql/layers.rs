@@ -11,8 +11,3 @@ mod status;
 mod tables;
 mod transitions;
 mod versions;
-
-use std::time::Duration;
-
-/// How long a test waits for another task.
-const MAX_WAIT: Duration = Duration::from_mins(2);

@@ -28,11 +28,13 @@ macro_rules! on_every_server {
     };
 }
 
+mod blocked;
 #[cfg(target_os = "linux")]
 mod clock;
 mod crash;
 mod layers;
 mod lock;
+mod measure;
 mod retry;
 mod store;
 mod tx;

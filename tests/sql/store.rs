@@ -1,7 +1,9 @@
 //! The stores in databases, on private servers and in temporary files.
 
 mod batches;
+mod batches_alone;
 mod batches_cut;
+mod batches_killed;
 mod calls;
 mod databases;
 mod doctor;

@@ -37,6 +37,20 @@ fn a_row_that_is_committed_after_the_work_lets_it_happen_twice() {
 
 #[test]
 fn a_process_killed_at_any_moment_loses_nothing() {
+    let mut crashes = Vec::new();
+    // On a busy machine all moments of a round may be on one side of the commit.
+    for _ in 0..10 {
+        crashes.extend(at_many_moments());
+        nothing_is_lost(&crashes);
+        let is_replayed = |crash: &Crash| crash.retry == FIRST;
+        if crashes.iter().any(is_replayed) && !crashes.iter().all(is_replayed) {
+            return;
+        }
+    }
+    panic!("all moments of 10 rounds were on one side of the commit: {crashes:#?}");
+}
+
+fn at_many_moments() -> Vec<Crash> {
     const MOMENTS: u32 = 60;
 
     let url = set_up();
@@ -65,7 +79,7 @@ fn a_process_killed_at_any_moment_loses_nothing() {
         let place = format!("after {after:?} of {whole:?}");
         crashes.push(Crash::after_a_retry(place, answer, flow, &url, number));
     }
-    nothing_is_lost(&crashes);
+    crashes
 }
 
 fn before_every_step(flow: Flow) -> Vec<Crash> {

@@ -1,19 +1,16 @@
 //! What differs between the databases.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite};
-use tokio::sync::Mutex;
-use tokio::time::timeout;
 
-use crate::layers::MAX_WAIT;
+use crate::blocked::Blocked;
 use crate::layers::states::{Number, Word};
 use crate::layers::status::Status;
-use support::databases::{Fresh, Kind, Value};
+use support::databases::{Fresh, Value};
 use support::implies::Implies;
 
-pub(crate) trait Subject: Kind
+pub(crate) trait Subject: Blocked
 where
     Self: Implies<i16, Is: State<Self>>
         + Implies<i32, Is: State<Self>>
@@ -48,9 +45,6 @@ where
     fn text(statement: &str) -> AssertSqlSafe<String>;
 
     fn rows_affected(done: Self::QueryResult) -> u64;
-
-    /// Waits until this many statements wait for a lock.
-    fn waiting(fresh: &Fresh<Self>, statements: i64) -> impl Future<Output = ()> + Send;
 }
 
 /// A type of states.
@@ -90,13 +84,6 @@ impl Subject for Postgres {
 
     fn rows_affected(done: Self::QueryResult) -> u64 {
         done.rows_affected()
-    }
-
-    async fn waiting(fresh: &Fresh<Self>, statements: i64) {
-        let waiting = "SELECT count(*) FROM pg_stat_activity \
-                       WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        let waiting = async { while number(fresh, waiting).await < statements {} };
-        timeout(MAX_WAIT, waiting).await.unwrap();
     }
 }
 
@@ -138,25 +125,6 @@ impl Subject for MySql {
     fn rows_affected(done: Self::QueryResult) -> u64 {
         done.rows_affected()
     }
-
-    async fn waiting(fresh: &Fresh<Self>, statements: i64) {
-        /// The server refreshes its answer only after 100 ms without a query.
-        static TURN: Mutex<()> = Mutex::const_new(());
-
-        let waiting = "SELECT count(*) FROM information_schema.innodb_trx t \
-                       JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id \
-                       WHERE trx_state = 'LOCK WAIT' AND p.db = database()";
-        let waiting = async {
-            loop {
-                let _turn = TURN.lock().await;
-                tokio::time::sleep(Duration::from_millis(120)).await;
-                if number(fresh, waiting).await >= statements {
-                    break;
-                }
-            }
-        };
-        timeout(MAX_WAIT, waiting).await.unwrap();
-    }
 }
 
 impl Subject for Sqlite {
@@ -179,13 +147,4 @@ impl Subject for Sqlite {
     fn rows_affected(done: Self::QueryResult) -> u64 {
         done.rows_affected()
     }
-
-    async fn waiting(_: &Fresh<Self>, _: i64) {
-        tokio::task::yield_now().await;
-    }
-}
-
-async fn number<DB: Kind>(fresh: &Fresh<DB>, statement: &'static str) -> i64 {
-    let number = sqlx::query_scalar(statement);
-    number.fetch_one(&fresh.pool).await.unwrap()
 }

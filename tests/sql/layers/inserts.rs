@@ -299,7 +299,7 @@ async fn an_insert_waits_for_a_transaction_with_the_same_row<DB: Subject>() {
             tx.commit().await.unwrap();
             inserted
         });
-        DB::waiting(&fresh, 1).await;
+        DB::blocked(&fresh.pool, 1).await;
         if commit {
             first.commit().await.unwrap();
         } else {

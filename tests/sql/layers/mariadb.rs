@@ -4,6 +4,7 @@ use idempotent_runtime::sql::{self, Transition};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{Connection, MySql};
 
+use crate::blocked::Blocked as _;
 use crate::layers::databases::Subject as _;
 use crate::layers::states::every_answer;
 use crate::layers::status::Status;
@@ -69,7 +70,7 @@ async fn when_the_first_of_three_rolls_back_a_deadlock_is_not_a_duplicate() {
             Ok(inserted)
         })
     });
-    MySql::waiting(&fresh, 2).await;
+    MySql::blocked(&fresh.pool, 2).await;
     first.rollback().await.unwrap();
 
     let mut inserted = 0;

@@ -3,7 +3,7 @@
 use idempotent_runtime::sql::{self, Transition};
 use sqlx::{AssertSqlSafe, Connection, Error, Postgres};
 
-use crate::layers::databases::Subject as _;
+use crate::blocked::Blocked as _;
 use crate::layers::states::every_answer;
 use crate::layers::status::Status;
 use crate::layers::tables::{coupons, orders, pay, put, run, status, take};
@@ -78,7 +78,7 @@ async fn a_row_that_matches_again_between_update_and_read_is_moved() {
         tx.commit().await.unwrap();
         transition
     });
-    Postgres::waiting(&fresh, 1).await;
+    Postgres::blocked(&fresh.pool, 1).await;
     other.commit().await.unwrap();
     assert_eq!(late.await.unwrap(), Transition::Applied);
     assert_eq!(status(&fresh.pool).await, Status::Paid);

@@ -313,7 +313,7 @@ async fn a_transition_waits_for_a_transaction_that_changed_the_row<DB: Subject>(
             tx.commit().await.unwrap();
             transition
         });
-        DB::waiting(&fresh, 1).await;
+        DB::blocked(&fresh.pool, 1).await;
         if commit {
             first.commit().await.unwrap();
         } else {

@@ -1,24 +1,22 @@
 //! Changes of many callers in one transaction.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
-use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::MariaDbServer;
 use idempotent_runtime::sql::sqlx;
 use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::{Claim, Swap};
 use idempotent_runtime::{
     Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
-    StoreErrorKind,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL, kind, leave_expired, narrow, store};
+use crate::measure::TRIES;
+use crate::store::databases::{Fresh, TTL, leave_expired, narrow, store};
 use support::databases::Kind;
 
 static VALUE: Bytes = crate::store::databases::VALUE;
@@ -30,6 +28,29 @@ on_every_database! {
     changes_of_one_key_keep_their_order
     two_stores_that_claim_in_opposite_order_have_one_winner_each
     many_calls_that_wait_for_a_connection_name_the_pool
+    a_refused_change_fails_alone
+    changes_that_are_dropped_before_they_are_sent_are_not_sent
+}
+
+/// A database that can refuse one key.
+trait Refusing: Fresh {
+    /// Makes the database refuse the key `bad`.
+    const REFUSE_BAD: &'static str;
+}
+
+impl Refusing for Postgres {
+    const REFUSE_BAD: &'static str =
+        "ALTER TABLE idempotence ADD CONSTRAINT good CHECK (key <> 'bad')";
+}
+
+impl Refusing for MySql {
+    const REFUSE_BAD: &'static str =
+        "ALTER TABLE idempotence ADD CONSTRAINT good CHECK (`key` <> 'bad')";
+}
+
+impl Refusing for Sqlite {
+    const REFUSE_BAD: &'static str = "CREATE TRIGGER good BEFORE INSERT ON idempotence WHEN NEW.key = 'bad' \
+         BEGIN SELECT RAISE(ABORT, 'bad'); END";
 }
 
 /// A store whose changes go in batches, because other callers use it all the time.
@@ -270,18 +291,25 @@ async fn claims_of_a_batch_are_one_statement_on_mysql_unless_batches_are_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_calls_on_a_file_are_served_within_the_deadline() {
-    let handle = Idempotency::new(store::<Sqlite>().await);
-    let mut calls = JoinSet::new();
-    for key in 0..500 {
-        let handle = handle.clone();
-        calls.spawn(async move {
-            let call = handle.call("pay").key(&key).ttl(TTL);
-            call.run(async { Ok::<_, Error>(()) }).await
-        });
+    let mut refused = Vec::new();
+    // On a busy machine a round may need more than the deadline.
+    for _ in 0..TRIES {
+        let handle = Idempotency::new(store::<Sqlite>().await);
+        let mut calls = JoinSet::new();
+        for key in 0..500 {
+            let handle = handle.clone();
+            calls.spawn(async move {
+                let call = handle.call("pay").key(&key).ttl(TTL);
+                call.run(async { Ok::<_, Error>(()) }).await
+            });
+        }
+        let calls = calls.join_all().await;
+        match calls.into_iter().find_map(Result::err) {
+            None => return,
+            Some(error) => refused.push(error.to_string()),
+        }
     }
-    for ran in calls.join_all().await {
-        ran.unwrap();
-    }
+    panic!("calls of each of {TRIES} rounds were refused: {refused:#?}");
 }
 
 /// SQLite ends a transaction by itself if the disk is full. The client of SQLite does not notice this, and then never commits.
@@ -316,152 +344,6 @@ async fn a_file_that_is_full_for_a_while_does_not_leave_a_transaction_open() {
     );
 }
 
-/// A store on a pool whose sessions wait long for locks, unless `settings` say otherwise.
-async fn patient<DB: Fresh>(url: &str, settings: &'static [&'static str]) -> SqlStore<DB> {
-    SqlStore::new(DB::pool(url, settings).await)
-}
-
-async fn a_row_that_the_application_has_locked_delays_only_its_own_change<DB: Fresh>() {
-    let url = DB::url();
-    let other = narrow::<DB>(&url).await;
-    let store = patient::<DB>(&url, &[]).await;
-    let keys: Vec<_> = (0..50).map(|key| format!("free {key}")).collect();
-    for is_claim in [true, false] {
-        if is_claim {
-            leave_expired(&store, "locked").await;
-        } else {
-            store.remove("locked", &VALUE).await.unwrap();
-            store.claim("locked", &VALUE, TTL).await.unwrap();
-        }
-        let mut locking = other.pool().begin().await.unwrap();
-        DB::lock(&mut locking).await;
-        let is_unlocked = AtomicBool::new(false);
-        let change = async |key: &str| {
-            let done = if is_claim {
-                store.claim(key, &VALUE, TTL).await.unwrap() == Claim::Claimed
-            } else {
-                store.remove(key, &VALUE).await.unwrap() == Swap::Done
-            };
-            assert!(done, "{key}");
-            is_unlocked.load(Ordering::SeqCst)
-        };
-        // The first changes are sent by their callers.
-        let (before, after) = keys.split_at(25);
-        let free = async {
-            let (before, after) = (before.iter(), after.iter());
-            let before = join_all(before.map(|key| change(key)));
-            let after = join_all(after.map(|key| change(key)));
-            let (before, after) = timeout(MAX_WAIT, join(before, after)).await.unwrap();
-            assert!(
-                !before
-                    .iter()
-                    .chain(&after)
-                    .any(|after_unlock| *after_unlock)
-            );
-            is_unlocked.store(true, Ordering::SeqCst);
-            locking.rollback().await.unwrap();
-        };
-        let ((), after_unlock) = join(free, async {
-            tokio::task::yield_now().await;
-            change("locked").await
-        })
-        .await;
-        assert!(after_unlock);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_the_application_has_locked_delays_only_its_own_change_on_postgres() {
-    a_row_that_the_application_has_locked_delays_only_its_own_change::<Postgres>().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_row_that_the_application_has_locked_delays_only_its_own_change_on_mysql() {
-    a_row_that_the_application_has_locked_delays_only_its_own_change::<MySql>().await;
-}
-
-/// `timeout`: sets a timeout for the statements of a session.
-async fn a_statement_timeout_ends_only_the_change_that_waits<DB: Fresh>(
-    timeout: &'static [&'static str],
-) {
-    let url = DB::url();
-    let other = narrow::<DB>(&url).await;
-    let store = patient::<DB>(&url, timeout).await;
-    leave_expired(&store, "locked").await;
-    let mut locking = other.pool().begin().await.unwrap();
-    DB::lock(&mut locking).await;
-    let names = keys("free");
-    let claims = names[..20].iter().map(String::as_str);
-    let claims = claims
-        .chain(["locked"])
-        .chain(names[20..40].iter().map(String::as_str));
-    let claims = claims.map(async |key| (key, store.claim(key, &VALUE, TTL).await));
-    for (key, claim) in join_all(claims).await {
-        if key == "locked" {
-            assert_eq!(kind(claim), StoreErrorKind::NotApplied);
-        } else {
-            assert_eq!(claim.unwrap(), Claim::Claimed, "{key}");
-        }
-    }
-    locking.rollback().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_ends_only_the_change_that_waits_on_postgres() {
-    let timeout = &["SET statement_timeout = '300ms'"];
-    a_statement_timeout_ends_only_the_change_that_waits::<Postgres>(timeout).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_statement_timeout_ends_only_the_change_that_waits_on_mysql() {
-    let timeout = &["SET SESSION max_statement_time = 0.3"];
-    a_statement_timeout_ends_only_the_change_that_waits::<MySql>(timeout).await;
-}
-
-/// `refuse`: makes the database refuse the key `bad`.
-async fn a_refused_change_fails_alone<DB: Fresh>(refuse: &str) {
-    let store = store::<DB>().await;
-    DB::run(store.pool(), refuse).await.unwrap();
-    for _ in 0..3 {
-        let mut keys = keys("good");
-        keys.truncate(50);
-        "bad".clone_into(&mut keys[20]);
-        let claims = keys.iter().map(|key| store.claim(key, &VALUE, TTL));
-        for (at, claim) in join_all(claims).await.into_iter().enumerate() {
-            if at == 20 {
-                claim.unwrap_err();
-            } else {
-                assert_eq!(claim.unwrap(), Claim::Claimed, "{at}");
-                let stored = store.get(&keys[at]).await.unwrap();
-                assert_eq!(stored.unwrap().value, VALUE, "{at}");
-            }
-        }
-        assert!(store.get("bad").await.unwrap().is_none());
-        keys.remove(20);
-        let removals = all(keys.iter().map(|key| store.remove(key, &VALUE))).await;
-        assert!(removals.iter().all(|swap| *swap == Swap::Done));
-    }
-}
-
-#[tokio::test]
-async fn a_refused_change_fails_alone_on_postgres() {
-    let refuse = "ALTER TABLE idempotence ADD CONSTRAINT good CHECK (key <> 'bad')";
-    a_refused_change_fails_alone::<Postgres>(refuse).await;
-}
-
-#[tokio::test]
-async fn a_refused_change_fails_alone_on_mysql() {
-    let refuse = "ALTER TABLE idempotence ADD CONSTRAINT good CHECK (`key` <> 'bad')";
-    a_refused_change_fails_alone::<MySql>(refuse).await;
-}
-
-#[tokio::test]
-async fn a_refused_change_fails_alone_on_sqlite() {
-    let refuse = "CREATE TRIGGER good BEFORE INSERT ON idempotence WHEN NEW.key = 'bad' \
-                  BEGIN SELECT RAISE(ABORT, 'bad'); END";
-    a_refused_change_fails_alone::<Sqlite>(refuse).await;
-}
-
 #[tokio::test]
 async fn a_key_that_cannot_be_encoded_fails_alone() {
     let store = store::<Postgres>().await;
@@ -471,44 +353,6 @@ async fn a_key_that_cannot_be_encoded_fails_alone() {
     for (at, claim) in join_all(claims).await.into_iter().enumerate() {
         assert_eq!(claim.is_ok(), at != 20, "{at}: {claim:?}");
     }
-}
-
-async fn changes_that_are_dropped_before_they_are_sent_are_not_sent<DB: Fresh>() {
-    let store = narrow::<DB>(&DB::url()).await;
-    let taken = store.pool().acquire().await.unwrap();
-    let keys: Vec<_> = (0..10).map(|key| format!("key {key}")).collect();
-    let mut claims: Vec<Pin<Box<_>>> = keys
-        .iter()
-        .map(|key| Box::pin(store.claim(key, &VALUE, TTL)))
-        .collect();
-    for claim in &mut claims {
-        let now = timeout(Duration::ZERO, claim.as_mut()).await;
-        now.unwrap_err();
-    }
-    // A batch waits for the connection now.
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    let last = claims.pop().unwrap();
-    drop(claims);
-    drop(taken);
-    assert_eq!(last.await.unwrap(), Claim::Claimed);
-    for key in &keys[..9] {
-        assert!(store.get(key).await.unwrap().is_none(), "{key}");
-    }
-}
-
-#[tokio::test]
-async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_postgres() {
-    changes_that_are_dropped_before_they_are_sent_are_not_sent::<Postgres>().await;
-}
-
-#[tokio::test]
-async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_mysql() {
-    changes_that_are_dropped_before_they_are_sent_are_not_sent::<MySql>().await;
-}
-
-#[tokio::test]
-async fn changes_that_are_dropped_before_they_are_sent_are_not_sent_on_sqlite() {
-    changes_that_are_dropped_before_they_are_sent_are_not_sent::<Sqlite>().await;
 }
 
 /// A batch whose callers are all dropped leaves a usable connection, also to a database that ends with its connection.
@@ -536,70 +380,49 @@ async fn a_database_in_memory_outlives_dropped_batches() {
     assert_eq!(entry.unwrap().value, VALUE);
 }
 
-/// Claims that are acknowledged are stored, whenever the server dies.
-async fn a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged<DB: Fresh>(
-    url: &str,
-    kill_and_restart: [&dyn Fn(); 2],
-) {
-    let [kill, restart] = kill_and_restart;
-    let store = SqlStore::<DB>::connect(url).await.unwrap();
-    let killed = Arc::new(AtomicBool::new(false));
-    let mut claiming = JoinSet::new();
-    for caller in 0..50 {
-        let (store, killed) = (store.clone(), Arc::clone(&killed));
-        claiming.spawn(async move {
-            let mut claimed = Vec::new();
-            for round in 0.. {
-                let key = format!("{caller} {round}");
-                match store.claim(&key, &VALUE, TTL).await {
-                    Ok(claim) => {
-                        assert_eq!(claim, Claim::Claimed);
-                        claimed.push(key);
-                    }
-                    Err(error) => {
-                        assert!(killed.load(Ordering::SeqCst), "{error:?}");
-                        let kinds = [StoreErrorKind::NotApplied, StoreErrorKind::Unknown];
-                        assert!(kinds.contains(&error.kind()), "{error:?}");
-                        break;
-                    }
-                }
+async fn changes_that_are_dropped_before_they_are_sent_are_not_sent<DB: Fresh>() {
+    let store = narrow::<DB>(&DB::url()).await;
+    let taken = store.pool().acquire().await.unwrap();
+    let keys: Vec<_> = (0..10).map(|key| format!("key {key}")).collect();
+    let mut claims: Vec<Pin<Box<_>>> = keys
+        .iter()
+        .map(|key| Box::pin(store.claim(key, &VALUE, TTL)))
+        .collect();
+    for claim in &mut claims {
+        let now = timeout(Duration::ZERO, claim.as_mut()).await;
+        now.unwrap_err();
+    }
+    // A batch waits for the connection now, or it begins later, without the dropped changes.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let last = claims.pop().unwrap();
+    drop(claims);
+    drop(taken);
+    assert_eq!(last.await.unwrap(), Claim::Claimed);
+    for key in &keys[..9] {
+        assert!(store.get(key).await.unwrap().is_none(), "{key}");
+    }
+}
+
+async fn a_refused_change_fails_alone<DB: Refusing>() {
+    let store = store::<DB>().await;
+    DB::run(store.pool(), DB::REFUSE_BAD).await.unwrap();
+    for _ in 0..3 {
+        let mut keys = keys("good");
+        keys.truncate(50);
+        "bad".clone_into(&mut keys[20]);
+        let claims = keys.iter().map(|key| store.claim(key, &VALUE, TTL));
+        for (at, claim) in join_all(claims).await.into_iter().enumerate() {
+            if at == 20 {
+                claim.unwrap_err();
+            } else {
+                assert_eq!(claim.unwrap(), Claim::Claimed, "{at}");
+                let stored = store.get(&keys[at]).await.unwrap();
+                assert_eq!(stored.unwrap().value, VALUE, "{at}");
             }
-            claimed
-        });
+        }
+        assert!(store.get("bad").await.unwrap().is_none());
+        keys.remove(20);
+        let removals = all(keys.iter().map(|key| store.remove(key, &VALUE))).await;
+        assert!(removals.iter().all(|swap| *swap == Swap::Done));
     }
-    while DB::number(store.pool(), "SELECT count(*) FROM idempotence").await < 1000 {}
-    killed.store(true, Ordering::SeqCst);
-    kill();
-    let claimed = timeout(MAX_WAIT, claiming.join_all()).await.unwrap();
-    restart();
-    let claimed = claimed.concat();
-    assert!(claimed.len() >= 900, "{}", claimed.len());
-    for key in claimed {
-        let entry = store.get(&key).await.unwrap();
-        assert_eq!(entry.unwrap().value, VALUE, "{key}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged() {
-    let server = PostgresServer::start().unwrap();
-    let (kill, restart) = (|| server.kill().unwrap(), || server.restart().unwrap());
-    let url = server.database().unwrap();
-    let servers: [&dyn Fn(); 2] = [&kill, &restart];
-    a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged::<Postgres>(
-        &url, servers,
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mysql_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged() {
-    let server = MariaDbServer::start().unwrap();
-    let (kill, restart) = (|| server.kill().unwrap(), || server.restart().unwrap());
-    let url = server.database().unwrap();
-    let servers: [&dyn Fn(); 2] = [&kill, &restart];
-    a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledged::<MySql>(
-        &url, servers,
-    )
-    .await;
 }

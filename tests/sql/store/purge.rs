@@ -10,6 +10,7 @@ use idempotent_runtime::{SqlStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::blocked::Blocked;
 use crate::store::databases::{Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, store};
 use crate::store::races::claimed;
 
@@ -66,7 +67,7 @@ async fn a_record_that_is_claimed_again_is_not_purged<DB: Fresh>() {
 }
 
 /// The purge finds the record while the claim is not committed.
-async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh>() {
+async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh + Blocked>() {
     let url = DB::url();
     let store = SqlStore::<DB>::connect(&url).await.unwrap();
     leave_expired(&store, "locked").await;
@@ -78,7 +79,10 @@ async fn a_record_with_an_open_claim_is_not_purged<DB: Fresh>() {
         tokio::spawn(async move { store.purge_expired().await })
     };
     // The purge skips the record, or waits for it.
-    sleep(Duration::from_millis(100)).await;
+    tokio::select! {
+        () = DB::blocked(store.pool(), 1) => {}
+        () = async { while !purging.is_finished() { sleep(Duration::from_millis(5)).await } } => {}
+    }
     claiming.commit().await.unwrap();
     assert_eq!(purging.await.unwrap().unwrap(), 0);
     let entry = store.get("locked").await.unwrap();
@@ -124,7 +128,13 @@ async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
     }
     drop(connections);
     leave_expired(&store, "third").await;
-    sleep(Duration::from_millis(100)).await;
+    // In this time another purge task of the same period has purged several times.
+    let other = self::store::<DB>().await;
+    let _purge = other.purge_every(Duration::from_millis(10));
+    for round in 0..5 {
+        leave_expired(&other, &format!("round {round}")).await;
+        is_purged(&other).await;
+    }
     assert_eq!(DB::number(store.pool(), RECORDS).await, 1);
 }
 

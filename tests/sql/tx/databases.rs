@@ -1,68 +1,26 @@
 //! What differs between the databases, and the table of payments.
 
-use std::time::Duration;
-
 use idempotent_runtime::{Idempotency, SqlStore, sql};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, Transaction};
-use tokio::sync::Mutex;
-use tokio::time::timeout;
 
-use crate::tx::{MAX_WAIT, Trouble, paying};
+use crate::blocked::Blocked;
+use crate::tx::{Trouble, paying};
 use support::databases::Kind;
 
 pub(crate) type Tx<DB> = Transaction<'static, DB>;
 
-pub(crate) trait Subject: Kind {
+pub(crate) trait Subject: Blocked {
     /// The code of a duplicate of a call whose transaction stays open for too long.
     const STILL_OPEN: &'static str = "in_progress";
-
-    /// Returns once this many statements of the database wait for a lock.
-    fn wait_for(pool: &Pool<Self>, most: i64) -> impl Future<Output = ()> + Send;
-
-    /// Returns once a statement of the database waits for a lock.
-    fn wait_for_a_waiter(pool: &Pool<Self>) -> impl Future<Output = ()> + Send {
-        Self::wait_for(pool, 1)
-    }
 }
 
-impl Subject for Postgres {
-    async fn wait_for(pool: &Pool<Self>, most: i64) {
-        let waiting = "SELECT count(*) FROM pg_stat_activity \
-                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let waiting = async { while number(pool, waiting).await < most {} };
-        timeout(MAX_WAIT, waiting).await.unwrap();
-    }
-}
+impl Subject for Postgres {}
 
-impl Subject for MySql {
-    async fn wait_for(pool: &Pool<Self>, most: i64) {
-        /// The server refreshes its answer only after 100 ms without a query.
-        static TURN: Mutex<()> = Mutex::const_new(());
-
-        let waiting = "SELECT count(*) FROM information_schema.innodb_trx \
-                       JOIN information_schema.processlist ON id = trx_mysql_thread_id \
-                       WHERE trx_state = 'LOCK WAIT' AND db = DATABASE()";
-        let waiting = async {
-            loop {
-                let _turn = TURN.lock().await;
-                tokio::time::sleep(Duration::from_millis(120)).await;
-                if number(pool, waiting).await >= most {
-                    break;
-                }
-            }
-        };
-        timeout(MAX_WAIT, waiting).await.unwrap();
-    }
-}
+impl Subject for MySql {}
 
 impl Subject for Sqlite {
     /// SQLite does not show who has locked the file.
     const STILL_OPEN: &'static str = "store_unavailable";
-
-    /// SQLite does not show which transactions wait for the file. The tests are right whether or not one waits.
-    async fn wait_for(_: &Pool<Self>, _: i64) {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// The number that this statement returns.

@@ -22,7 +22,7 @@ async fn a_duplicate_of_an_open_call_waits_for_its_commit<DB: Subject>() {
         let (handle, pool) = (handle.clone(), pool.clone());
         async move { pay_and_commit(&handle, &pool, 2).await }
     });
-    DB::wait_for_a_waiter(&pool).await;
+    DB::blocked(&pool, 1).await;
     assert!(!duplicate.is_finished());
     tx.commit().await.unwrap();
     assert_eq!(duplicate.await.unwrap().unwrap(), 1);
@@ -37,7 +37,7 @@ async fn a_rolled_back_first_call_lets_its_duplicate_run<DB: Subject>() {
         let (handle, pool) = (handle.clone(), pool.clone());
         async move { pay_and_commit(&handle, &pool, 2).await }
     });
-    DB::wait_for_a_waiter(&pool).await;
+    DB::blocked(&pool, 1).await;
     tx.rollback().await.unwrap();
     assert_eq!(duplicate.await.unwrap().unwrap(), 2);
     assert_eq!(payments(&pool).await, 1);
