@@ -8,7 +8,7 @@ use crate::crash::process::Process;
 use support::wire::{Point, Wire};
 
 /// How many processes stop at the same time.
-pub(crate) const LANES: usize = 6;
+pub(crate) const LANES: usize = 10;
 
 /// Which program is killed.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use futures_util::future::join_all;
 use idempotent_runtime::sql::{self, Transition, TransitionUpdate, Versioned};
 use sqlx::Error;
 
@@ -103,7 +104,7 @@ async fn derived_enums_and_strings_are_states_in_every_text_column<DB: Subject>(
 
 async fn derived_enums_and_numbers_are_states_in_every_integer_column<DB: Subject>() {
     let fresh = Fresh::<DB>::new().await;
-    for column in DB::INTEGERS {
+    let columns = DB::INTEGERS.iter().map(async |column| {
         for column in [format!("{column} NOT NULL"), format!("{column} NULL")] {
             let numbers = [Number::Paying, Number::Paid, Number::Refunded];
             every_answer(&fresh, &column, numbers).await;
@@ -112,7 +113,8 @@ async fn derived_enums_and_numbers_are_states_in_every_integer_column<DB: Subjec
             every_answer(&fresh, &column, [1_i32, 2, 120]).await;
             every_answer(&fresh, &column, [1_i64, 2, 120]).await;
         }
-    }
+    });
+    join_all(columns).await;
 }
 
 async fn a_row_without_a_state_can_get_one<DB: Subject>() {

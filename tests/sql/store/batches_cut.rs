@@ -33,25 +33,36 @@ async fn through<DB: Fresh>(wire: &Wire, url: &str, wait: Duration) -> Option<Sq
     Some(SqlStore::new(pool))
 }
 
-/// Cuts the connection of a store at each message in turn, while `test` uses the store. Its other arguments are a store that is
-/// not cut, and a text that differs each time.
+/// How many connections are cut at the same time. Each is to its own database.
+const LANES: usize = 6;
+
+/// Cuts the connection of a store at each message, while `test` uses the store. Its other arguments are a store that is not
+/// cut, and a text that differs each time.
 async fn cut_at_each_message<DB: Fresh>(test: impl AsyncFn(&SqlStore<DB>, &SqlStore<DB>, String)) {
-    let url = DB::url();
-    let port = url.parse::<Url>().unwrap().port().unwrap();
-    let direct = SqlStore::<DB>::connect(&url).await.unwrap();
-    let mut cuts = 0;
-    for point in Point::all() {
+    let mut lanes = Vec::new();
+    for _ in 0..LANES {
+        let url = DB::url();
+        lanes.push((SqlStore::<DB>::connect(&url).await.unwrap(), url));
+    }
+    let cut = async |(direct, url): &(SqlStore<DB>, String), point| {
+        let port = url.parse::<Url>().unwrap().port().unwrap();
         let wire = Wire::cut(port, point);
-        let Some(store) = through::<DB>(&wire, &url, Duration::from_secs(20)).await else {
-            continue;
-        };
-        test(&store, &direct, format!("{point:?}")).await;
+        let store = through::<DB>(&wire, url, Duration::from_secs(20)).await;
+        let store = store?;
+        test(&store, direct, format!("{point:?}")).await;
         store.pool().close().await;
         drop(store);
-        if !wire.reached() {
+        Some(wire.reached())
+    };
+    let (mut points, mut cuts) = (Point::all(), 0);
+    loop {
+        let points: Vec<_> = points.by_ref().take(LANES).collect();
+        let lanes = lanes.iter().zip(points);
+        let reached = join_all(lanes.map(|(lane, point)| cut(lane, point))).await;
+        cuts += reached.iter().filter(|cut| **cut == Some(true)).count();
+        if reached.contains(&Some(false)) {
             break;
         }
-        cuts += 1;
     }
     // Three points at each message of the single statements and of the batches.
     assert!(cuts > 15, "{cuts}");

@@ -111,6 +111,8 @@ pub(crate) async fn narrow<DB: Fresh>(url: &str) -> SqlStore<DB> {
     let store = SqlStore::<DB>::connect(url).await.unwrap();
     let options: <DB::Connection as Connection>::Options =
         (*store.pool().connect_options()).clone();
+    // A connection that is still closing may have locked the file of SQLite.
+    store.pool().close().await;
     SqlStore::new(
         PoolOptions::new()
             .max_connections(1)

@@ -14,6 +14,7 @@ use idempotent_runtime::sql::{self};
 use idempotent_runtime::{
     Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
 };
+use tokio::task::spawn_blocking;
 
 use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, store};
 use support::databases::{Kind, file};
@@ -122,8 +123,11 @@ async fn a_refused_login_and_an_unknown_database_say_what_to_check() {
 
 #[tokio::test]
 async fn a_silent_server_is_named_after_the_deadline() {
-    let (postgres, mysql) = (PostgresServer::start(), MariaDbServer::start());
-    let (postgres, mysql) = (postgres.unwrap(), mysql.unwrap());
+    let (postgres, mysql) = tokio::join!(
+        spawn_blocking(PostgresServer::start),
+        spawn_blocking(MariaDbServer::start)
+    );
+    let (postgres, mysql) = (postgres.unwrap().unwrap(), mysql.unwrap().unwrap());
     let urls = (postgres.database().unwrap(), mysql.database().unwrap());
     let store = PostgresStore::connect(&urls.0).await.unwrap();
     postgres.pause().unwrap();
