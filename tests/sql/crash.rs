@@ -2,9 +2,9 @@
 //! there is exactly one business row.
 
 mod batches;
-mod crash;
 mod flow;
 mod lanes;
 mod messages;
+mod outcome;
 mod process;
 mod steps;

@@ -68,7 +68,7 @@ pub(crate) fn stop_at<T>(
 }
 
 /// A database for each lane.
-pub(crate) fn databases(server: &(impl Server + Sync), set_up: fn(&str)) -> Vec<String> {
+pub(crate) fn databases(server: &impl Server, set_up: fn(&str)) -> Vec<String> {
     at_once((0..LANES).collect(), |_| {
         let url = server.database();
         set_up(&url);

@@ -2,9 +2,9 @@
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 
-use crate::crash::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::crash::flow::{self, Flow};
 use crate::crash::lanes::{LANES, Server, Victim, at_once, databases, stop_at};
+use crate::crash::outcome::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::crash::process::Process;
 use support::wire::Point;
 

@@ -3,8 +3,8 @@
 use std::thread::sleep;
 use std::time::Instant;
 
-use crate::crash::crash::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::crash::flow::{self, Flow};
+use crate::crash::outcome::{Crash, FIRST, both_sides_of_the_commit, lost, nothing_is_lost, twice};
 use crate::crash::process::Process;
 use support::databases::file;
 

@@ -82,8 +82,8 @@ async fn without_replay_a_duplicate_gets_already_done<DB: Subject>() {
             let error = error.refusal();
             assert!(matches!(error, Error::AlreadyDone(_)), "{error}");
             let duplicate = error.duplicate().unwrap();
-            let pid = format!(":{}", std::process::id());
-            assert!(duplicate.holder().ends_with(&pid), "{duplicate}");
+            let own = format!(":{}", std::process::id());
+            assert!(duplicate.holder().ends_with(&own), "{duplicate}");
             assert!(duplicate.retry_after() > HOUR / 2, "{duplicate}");
         }
     }
@@ -173,14 +173,14 @@ async fn a_panic_and_a_dropped_call_are_rolled_back_with_the_transaction<DB: Sub
     });
     assert!(panicked.await.unwrap_err().is_panic());
 
-    let (began, begun) = oneshot::channel();
+    let (begins, has_begun) = oneshot::channel();
     let dropped = tokio::spawn({
         let (handle, pool) = (handle.clone(), pool.clone());
         async move {
             let mut tx = pool.begin().await.unwrap();
             let body = async |tx: &mut DB::Connection| {
                 insert(tx, 7).await.unwrap();
-                began.send(()).unwrap();
+                begins.send(()).unwrap();
                 pending().await
             };
             paying(&handle, 7)
@@ -188,7 +188,7 @@ async fn a_panic_and_a_dropped_call_are_rolled_back_with_the_transaction<DB: Sub
                 .await
         }
     });
-    begun.await.unwrap();
+    has_begun.await.unwrap();
     dropped.abort();
     assert!(dropped.await.unwrap_err().is_cancelled());
 
