@@ -1,11 +1,11 @@
 //! The checks when a store connects.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::{Idempotency, RedisStore, Store, StoreErrorKind};
+use support::log_capture::LogCapture;
 
 use crate::store::servers::{
     TTL, VALUE, by_script, chain, claims_natively, connection_to, kind, send, shared, url_of_user,
@@ -58,20 +58,16 @@ async fn a_policy_without_a_limit_evicts_nothing() {
 
 #[tokio::test]
 async fn a_server_without_info_is_accepted_with_a_warning() {
-    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
-
-    let _guard = tracing::subscriber::set_default(count_warnings::Warnings(&WARNINGS));
+    let log = LogCapture::start();
     let server = RedisServer::start().unwrap();
     let store = by_script(&server).await;
-    assert_eq!(WARNINGS.load(Ordering::SeqCst), 1);
+    assert_eq!(log.events().len(), 1, "{:?}", log.events());
     store.claim("key", &VALUE, TTL).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_missing_permission_to_subscribe_is_logged_once() {
-    static WARNINGS: AtomicUsize = AtomicUsize::new(0);
-
-    let _guard = tracing::subscriber::set_default(count_warnings::Warnings(&WARNINGS));
+    let log = LogCapture::start();
     let server = RedisServer::start().unwrap();
     let rules = [
         "SETUSER",
@@ -89,7 +85,7 @@ async fn a_missing_permission_to_subscribe_is_logged_once() {
     for _ in 0..3 {
         assert!(store.subscribe("key").await.is_none());
     }
-    assert_eq!(WARNINGS.load(Ordering::SeqCst), 1);
+    assert_eq!(log.events().len(), 1, "{:?}", log.events());
 }
 
 #[tokio::test]
@@ -173,32 +169,4 @@ async fn no_error_contains_the_password() {
         .await
         .unwrap();
     assert!(!format!("{store:?}").contains("right"));
-}
-
-mod count_warnings {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Level, Metadata, Subscriber};
-
-    pub(super) struct Warnings(pub(super) &'static AtomicUsize);
-
-    impl Subscriber for Warnings {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target().starts_with("idempotent_runtime") && *metadata.level() == Level::WARN
-        }
-
-        fn event(&self, _: &Event<'_>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
-    }
 }
