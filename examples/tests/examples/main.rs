@@ -1,7 +1,6 @@
 //! The examples do what their docs promise: as processes, on private servers.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[cfg(feature = "actix")]
 mod actix_orders;
 mod front_end;
 mod funnel;

@@ -25,7 +25,6 @@ impl Reply {
         line.map(|(_, value)| value.as_str())
     }
 
-    #[cfg(feature = "actix")]
     pub(crate) fn is_replay(&self) -> bool {
         self.header("idempotency-replayed") == Some("true")
     }
