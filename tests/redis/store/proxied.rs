@@ -91,7 +91,8 @@ async fn broken<S: Store>(
             }));
         }
     }
-    let mut count = cases.len();
+    let count = cases.len();
+    let mut undamaged = 0;
     let mut running = JoinSet::new();
     let places = Arc::new(Semaphore::new(AT_ONCE));
     for case in cases {
@@ -115,12 +116,16 @@ async fn broken<S: Store>(
         match result {
             Some(None) => {}
             Some(Some(wrong)) => broken.push(format!("{case:?}: {wrong}")),
-            // How many messages a batch needs depends on how its operations arrive.
-            None if moment == Moment::Batch => count -= 1,
-            None => broken.push(format!("{case:?}: the proxy damaged no message")),
+            // No try had so many messages. How many a batch needs depends on how its operations arrive, and on a slow machine an
+            // undamaged call may need one more.
+            None => undamaged += 1,
         }
     }
-    (count, broken)
+    assert!(
+        moment == Moment::Batch || undamaged * 8 <= count,
+        "the proxy damaged no message in {undamaged} of {count} cases"
+    );
+    (count - undamaged, broken)
 }
 
 /// The number of messages of an undamaged call: the smallest number of several runs, because a call repeats messages to a slow
