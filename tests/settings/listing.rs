@@ -1,7 +1,7 @@
 //! The list of endpoints for operators.
 
 use idempotent_runtime::private::{Policy, Release, register};
-use idempotent_runtime::store::Level;
+use idempotent_runtime::store::{Finding, Level};
 use idempotent_runtime::{Idempotency, MemoryStore, Origin, Settings, endpoints};
 
 use crate::{File, call, listed, secs};
@@ -208,5 +208,5 @@ async fn a_route_without_a_request_is_a_note_of_the_doctor_and_no_warning() {
     let diagnosis = handle.doctor().await;
     let mut findings = diagnosis.findings().iter();
     let note = findings.find(|finding| finding.found().contains("`POST /parcels`"));
-    assert_eq!(note.map(|note| note.level()), Some(Level::Note));
+    assert_eq!(note.map(Finding::level), Some(Level::Note));
 }

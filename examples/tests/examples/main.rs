@@ -1,5 +1,5 @@
 //! The examples do what their docs promise: as processes, on private servers.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 mod actix_orders;
 mod front_end;

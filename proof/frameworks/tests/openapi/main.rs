@@ -1,4 +1,4 @@
-//! A document of OpenAPI says what the layer does.
+//! A document of `OpenAPI` says what the layer does.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p idempotence-frameworks --test openapi` writes the snapshots again. Read the diff.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -17,16 +17,16 @@ use serde_json::Value;
 use utoipa::{Modify as _, OpenApi};
 
 #[utoipa::path(post, path = "/orders", responses((status = 201, description = "The order is placed"), (status = 409, description = "The shop is closed")))]
-async fn place() {}
+fn place() {}
 
 #[utoipa::path(get, path = "/orders", responses((status = 200, description = "All orders")))]
-async fn list() {}
+fn list() {}
 
 #[utoipa::path(post, path = "/orders/{id}/pay", params(("id" = u64, Path)), responses((status = 200, description = "Paid"), (status = 402, description = "Declined")))]
-async fn pay() {}
+fn pay() {}
 
 #[utoipa::path(post, path = "/uploads/{path}", responses((status = 204, description = "Stored")))]
-async fn upload() {}
+fn upload() {}
 
 #[derive(OpenApi)]
 #[openapi(

@@ -138,11 +138,11 @@ impl Payments for Methods {
         });
         match what {
             "wait" => self.gate.acquire().await.unwrap().forget(),
-            "status" => return Err(self.status(rest.parse().unwrap(), run)),
+            "status" => return Err(Self::status(rest.parse().unwrap(), run)),
             "decide" => {
                 // Without a decision, the first code frees the key, and the second is stored.
                 let code = if rest == "store" { 13 } else { 5 };
-                return Err(with_decision(self.status(code, run), decision(rest)));
+                return Err(with_decision(Self::status(code, run), decision(rest)));
             }
             "reply" => {
                 reply.extensions_mut().insert(decision(rest));
@@ -170,7 +170,7 @@ impl Payments for Methods {
 
 impl Methods {
     /// A status with a message, metadata and details.
-    fn status(&self, code: i32, run: usize) -> Status {
+    fn status(code: i32, run: usize) -> Status {
         let message = format!("run {run}: 100 % sûr");
         let details = format!("details {run}").into();
         let mut status = Status::with_details(Code::from_i32(code), message, details);
