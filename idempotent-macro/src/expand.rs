@@ -207,7 +207,7 @@ impl<'a> Expansion<'a> {
         Some(Transaction { name, ty })
     }
 
-    // Output: replaying::<R, _, _>(returns::<R>().success(|outcome| …)).replay_err(|error| …)
+    // Output: replaying::<R, _, _>(returns::<R>().success(|outcome| …)).replay_err(|error| …).hold_err(|error| …)
     //
     // Only this expression has bounds on the return type. With bounds in two places rustc would report the same mistake twice.
     fn returns(&self) -> TokenStream {
@@ -232,6 +232,9 @@ impl<'a> Expansion<'a> {
         }
         if let Some((_, replay_err)) = &self.options.replay_err {
             returns.extend(quote_spanned!(hidden(replay_err)=> .replay_err(#replay_err)));
+        }
+        if let Some(hold_err) = &self.options.hold_err {
+            returns.extend(quote_spanned!(hidden(hold_err)=> .hold_err(#hold_err)));
         }
         returns
     }

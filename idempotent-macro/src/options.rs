@@ -26,6 +26,8 @@ pub struct Options {
     /// Where `replay = true` is written.
     pub replay: Option<Span>,
     pub replay_err: Option<(Span, Expr)>,
+    /// Decides after which errors the outcome is unknown.
+    pub hold_err: Option<Expr>,
     pub wait: Option<Time>,
     pub lease: Option<(Span, Time)>,
     pub renew: Option<Renew>,
@@ -50,7 +52,7 @@ pub struct Options {
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "key",
     "ttl",
     "release",
@@ -59,6 +61,7 @@ const NAMES: [&str; 25] = [
     "when",
     "replay",
     "replay_err",
+    "hold_err",
     "wait",
     "lease",
     "renew",
@@ -165,6 +168,7 @@ impl Options {
             "when" => self.when = Some(value::condition(value)?),
             "replay" => self.replay = value::flag(name, &value)?.then(|| name.span()),
             "replay_err" => self.replay_err = Some((name.span(), value::function(name, value)?)),
+            "hold_err" => self.hold_err = Some(value::function(name, value)?),
             "wait" => self.wait = Some(Time::new(name, value)?),
             "lease" => self.lease = Some((name.span(), Time::new(name, value)?)),
             "renew" => self.renew = Some(Renew::new(name, value)?),
@@ -280,6 +284,7 @@ fn example(name: &Ident) -> &'static str {
         "on_store_error" => "\"run\"",
         "when" => "request_id.is_some()",
         "error" => "|error| error.to_string()",
+        "hold_err" => "|error| error.is_timeout()",
         "success" => "|outcome| outcome.is_ok()",
         "tx" => "tx",
         "context" => "cx",

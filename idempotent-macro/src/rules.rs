@@ -202,6 +202,13 @@ fn check_tx(options: &Options, errors: &mut Errors) {
             ));
         }
     }
+    if let Some(span) = options.written("hold_err") {
+        errors.push(error(
+            span,
+            "`hold_err` cannot be combined with `tx`, whose rollback frees the key",
+            "write `hold_err` on the function that commits the transaction, or leave it out",
+        ));
+    }
     if let Some(span) = options.written("on_store_error") {
         errors.push(error(
             span,

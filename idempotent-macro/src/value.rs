@@ -150,6 +150,10 @@ pub fn function(option: &Ident, value: Expr) -> syn::Result<Expr> {
             "says whether an outcome is a success",
             "|outcome| outcome.is_ok()",
         ),
+        "hold_err" => (
+            "says after which errors it is not known whether the work is done",
+            "|error| error.is_timeout()",
+        ),
         _ => (
             "says which errors are stored for duplicates",
             "|error| error.is_final()",

@@ -8,6 +8,7 @@ mod arguments;
 mod context;
 mod disabled;
 mod future_size;
+mod hold_err;
 mod panics;
 mod replay;
 mod run_in;

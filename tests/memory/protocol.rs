@@ -39,5 +39,6 @@ mod soak;
 mod stuck;
 mod together;
 mod tokens;
+mod unknown_outcome;
 mod waiting;
 mod without_the_macro;

@@ -40,7 +40,7 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "key",
     "ttl",
     "release",
@@ -49,6 +49,7 @@ const NAMES: [&str; 25] = [
     "when",
     "replay",
     "replay_err",
+    "hold_err",
     "wait",
     "lease",
     "renew",

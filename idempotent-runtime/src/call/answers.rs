@@ -8,7 +8,7 @@
 //! | `error` | `error` | the return type contains the error, and knows its successes |
 //! | `success` | `success` | the successes of `error` |
 //! | `duplicate` | `on_duplicate` | a duplicate gets an error, as every refused call |
-//! | `keep` | `replay`, `replay_err` | no result is stored |
+//! | `keep` | `replay`, `replay_err`, `hold_err` | no result is stored, and each outcome is known |
 
 use std::convert;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
 use crate::result::outcome::{Fallible, Outcome};
 use crate::result::replay::{Replay, Storable};
-use crate::result::replay_mode::{NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
+use crate::result::replay_mode::{HoldErr, NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
 use crate::store::rows::Rows;
 
 /// How a call answers, and how it decides whether an outcome is a success.
@@ -89,6 +89,15 @@ impl<R, E, K> Returns<R, E, K> {
         self
     }
 
+    /// Holds the key after chosen errors, for the option `hold_err`.
+    #[must_use]
+    pub fn hold_err<X>(self, unknown: fn(&X) -> bool) -> Returns<R, E, HoldErr<K, R, X>>
+    where
+        R: Fallible<X>,
+    {
+        self.holding(unknown)
+    }
+
     /// As [`refused`](Self::refused), with a closure for duplicates: the option `on_duplicate`.
     pub fn answered(self, refusal: Refusal, answer: impl FnOnce(Duplicate) -> R) -> R
     where
@@ -146,6 +155,19 @@ impl<E, S, D, K> Answers<E, S, D, K> {
             success: self.success,
             duplicate,
             keep: self.keep,
+        }
+    }
+
+    /// Holds the key after errors that say that the outcome is unknown.
+    pub(crate) fn holding<R, X>(self, unknown: fn(&X) -> bool) -> Answers<E, S, D, HoldErr<K, R, X>>
+    where
+        R: Fallible<X>,
+    {
+        Answers {
+            error: self.error,
+            success: self.success,
+            duplicate: self.duplicate,
+            keep: HoldErr::new(self.keep, unknown),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::key::fingerprint::KeyPart;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 use crate::result::outcome::Fallible;
 use crate::result::replay::{Replay, Storable};
-use crate::result::replay_mode::{ReplayOk, ReplayOkAndErr};
+use crate::result::replay_mode::{HoldErr, ReplayOk, ReplayOkAndErr};
 
 /// Builds a call without the attribute. Its methods are the attribute's options.
 ///
@@ -274,6 +274,48 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         F: Fn(&R) -> bool,
     {
         self.answering(|answers| answers.judge(success))
+    }
+
+    /// Holds the key for `ttl` after an `Err` for which `unknown` is true: whether the body did its work is not known, as after a
+    /// timeout of a payment provider. Duplicates get [`Error::OutcomeUnknown`], and [`Idempotency::forget`] frees the key.
+    ///
+    /// Such an error is not stored, also if [`replay_err`](Self::replay_err) chooses it, and does not count as a success. Call
+    /// this after `replay` and `replay_err`. With `run_in` the key is held only if the caller commits.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # use idempotence::{Error, Idempotency, MemoryStore};
+    /// # #[derive(Debug)]
+    /// enum PayError {
+    ///     Timeout, // the money may have moved
+    ///     Declined,
+    ///     Refused(Error),
+    /// }
+    /// # impl From<Error> for PayError { fn from(error: Error) -> Self { Self::Refused(error) } }
+    ///
+    /// let idempotency = Idempotency::new(MemoryStore::new());
+    /// let pay = |answer| {
+    ///     let call = idempotency.call("orders.pay").key(&42).ttl(Duration::from_hours(24));
+    ///     call.hold_err(|error: &PayError| matches!(error, PayError::Timeout))
+    ///         .run(async move { answer })
+    /// };
+    /// assert!(matches!(pay(Err(PayError::Declined)).await, Err(PayError::Declined))); // the key is free
+    /// assert!(matches!(pay(Err(PayError::Timeout)).await, Err(PayError::Timeout)));
+    /// let Err(PayError::Refused(error)) = pay(Ok(())).await else { panic!("the key is held") };
+    /// assert_eq!(error.code(), "outcome_unknown");
+    /// # Ok(()) }
+    /// ```
+    pub fn hold_err<R, X>(
+        self,
+        unknown: fn(&X) -> bool,
+    ) -> Answering<E, S, D, HoldErr<M, R, X>, K, T>
+    where
+        R: Fallible<X>,
+    {
+        self.answering(|answers| answers.holding(unknown))
     }
 
     /// Answers a duplicate of a running or done call, if no result is stored for it.

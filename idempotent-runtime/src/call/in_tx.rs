@@ -138,11 +138,17 @@ impl InTx {
     pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
         let OwnRow { call, owner, .. } = &*self.row;
         let policy = &call.policy;
-        let stays = end.success || matches!(end.kept, Kept::Result(_));
+        let is_unknown = matches!(end.kept, Kept::Unknown);
+        let stays = end.success || end.kept.keeps_key();
         if !policy.is_guarded() {
             // The call has no row.
-        } else if stays && policy.replay {
-            let done = call.done_record(*owner, Moment::now(), call.times.ttl, &end.kept);
+        } else if is_unknown || stays && policy.replay {
+            let (now, ttl) = (Moment::now(), call.times.ttl);
+            let done = if is_unknown {
+                call.marked_record(*owner, now, ttl)
+            } else {
+                call.done_record(*owner, now, ttl, &end.kept)
+            };
             let written = tx.replace(self.row.written(), &done);
             let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {

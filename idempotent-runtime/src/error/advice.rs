@@ -9,6 +9,7 @@ use std::fmt;
 /// | `InProgress` | `Wait` | the equal call may still fail, and a repetition may then run |
 /// | `AlreadyDone` | `Ignore` | an equal call has succeeded |
 /// | `Taken` | `Refresh` | an equal call was made and must not run twice, but it may have failed: read its outcome from your own data |
+/// | `OutcomeUnknown` | `Refresh` | an equal call has ended, and its work may be done or not: ask the system that did the work |
 /// | `PayloadMismatch` | `Fix` | another request has this key: this request needs a different key |
 /// | `TokenUsed` | `NewToken` | the token was redeemed: look up whether the work is done; the next request needs a new token |
 /// | `TokenUnknown` | `NewToken` | the token has expired, or was issued to another subject |

@@ -39,9 +39,13 @@ pub enum Error {
     InProgress(Duplicate),
     /// An equal call ended with a success less than `ttl` ago.
     AlreadyDone(Duplicate),
-    /// An equal call was made less than `ttl` ago, with `release = false`. It may be running or have ended. Or the layer for HTTP
-    /// holds the key of an equal request whose outcome is not known.
+    /// An equal call was made less than `ttl` ago, with `release = false`. It may be running or have ended.
     Taken(Duplicate),
+    /// An equal call ended, and its work may be done or not: the option `hold_err` holds its key for `ttl`, or the layer for HTTP
+    /// holds the key of an equal request. The body did not run again.
+    ///
+    /// Ask the system that did the work. Then [`Idempotency::forget`](crate::Idempotency::forget) frees the key.
+    OutcomeUnknown(Duplicate),
     /// Another call has the key, with another payload. The body did not run.
     PayloadMismatch(Duplicate),
     /// An equal call ended, and its result cannot be returned: for example because it was too large to be stored, or
@@ -78,7 +82,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether an equal call has the key: running, done, or taken. A call with another payload is not equal.
+    /// Whether an equal call has the key: running, done, taken, or ended without a known outcome. A call with another payload is not equal.
     pub fn is_duplicate(&self) -> bool {
         !matches!(self, Self::PayloadMismatch(_)) && self.duplicate().is_some()
     }
@@ -201,6 +205,7 @@ impl Error {
             Self::InProgress(duplicate)
             | Self::AlreadyDone(duplicate)
             | Self::Taken(duplicate)
+            | Self::OutcomeUnknown(duplicate)
             | Self::PayloadMismatch(duplicate)
             | Self::ResultUnavailable(duplicate) => Content::Duplicate(duplicate),
             Self::LimitReached(limited) => Content::Limited(limited),
@@ -234,6 +239,15 @@ impl fmt::Display for Error {
                  use a new key for a new request",
                 duplicate.0.site,
                 Rough(duplicate.age()),
+            ),
+            Content::Duplicate(duplicate) if matches!(self, Self::OutcomeUnknown(_)) => write!(
+                f,
+                "{}: refused because an equal call ended {} ago, and nobody knows whether it did its work; \
+                 find out what it did before you repeat it, then free the key with `Idempotency::forget` \
+                 (else it is free in {})",
+                duplicate.0.site,
+                Rough(duplicate.age()),
+                Rough(duplicate.retry_after()),
             ),
             Content::Duplicate(duplicate) => duplicate.fmt(f),
             Content::Failure(failure) => failure.fmt(f),

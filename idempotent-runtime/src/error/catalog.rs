@@ -89,6 +89,7 @@ impl Error {
             Self::InProgress(_) => &IN_PROGRESS,
             Self::AlreadyDone(_) => &ALREADY_DONE,
             Self::Taken(_) => &TAKEN,
+            Self::OutcomeUnknown(_) => &OUTCOME_UNKNOWN,
             Self::PayloadMismatch(_) => &PAYLOAD_MISMATCH,
             Self::ResultUnavailable(_) => &RESULT_UNAVAILABLE,
             Self::TokenUsed(_) => &TOKEN_USED,
@@ -150,7 +151,7 @@ pub(crate) enum Group {
     Running,
     /// An equal call ended with a success.
     Done,
-    /// An equal call was made, with `release = false`.
+    /// An equal call was made, and it is not known whether it succeeded.
     Taken,
     /// The key belongs to a call with another payload.
     Mismatch,
@@ -216,6 +217,19 @@ const TAKEN: Facts = Facts {
     zh_title: "相同的请求已经提交过",
     en: "Your request was already received. Please check whether it has worked.",
     zh_hans: "请勿重复提交,请刷新后确认结果",
+    ..ALREADY_DONE
+};
+
+const OUTCOME_UNKNOWN: Facts = Facts {
+    code: "outcome_unknown",
+    group: Group::Taken,
+    action: ClientAction::Refresh,
+    // Not silent: nobody but the user may be able to find out.
+    silent: false,
+    title: "The outcome of an equal request is not known",
+    zh_title: "相同请求的结果未知",
+    en: "It is not known whether your request has gone through. Please check, or contact support, before you send it again or make a new one.",
+    zh_hans: "请求是否成功尚不确定,重新提交或发起新请求之前,请先确认处理结果或联系客服",
     ..ALREADY_DONE
 };
 

@@ -12,7 +12,7 @@ use crate::key::fingerprint::Fingerprint;
 
 impl Error {
     /// One error of each variant.
-    pub(crate) fn samples() -> [Self; 16] {
+    pub(crate) fn samples() -> [Self; 17] {
         let site = || {
             let key = Fingerprint::of(&("A-1",)).expect("a text is a key part");
             Site::without_key(Endpoint::named("orders.pay")).with_key(key)
@@ -49,6 +49,7 @@ impl Error {
             Self::InProgress(duplicate(DuplicateState::Running)),
             Self::AlreadyDone(duplicate(DuplicateState::Done)),
             Self::Taken(duplicate(DuplicateState::Unknown)),
+            Self::OutcomeUnknown(duplicate(DuplicateState::Unknown)),
             Self::PayloadMismatch(duplicate(DuplicateState::Done)),
             Self::ResultUnavailable(duplicate(DuplicateState::Done)),
             Self::TokenUsed(failure()),

@@ -67,35 +67,12 @@ impl Rejection {
 
     /// The refusal of a call.
     pub(super) fn of(error: Error, location: Option<HeaderValue>, lang: Lang) -> Self {
-        // A layer frees the key of each request that has failed. So a key is taken only if its request is held.
-        if matches!(error, Error::Taken(_)) {
-            return Self {
-                error: Some(Arc::new(error)),
-                ..Self::unknown_outcome(lang)
-            };
-        }
         Self {
             problem: Box::new(Problem::of(&error, lang)),
             error: Some(Arc::new(error)),
             location,
             challenge: None,
         }
-    }
-
-    /// The handler of an equal request has ended, and nobody knows whether its work is done.
-    fn unknown_outcome(lang: Lang) -> Self {
-        let detail = [
-            "It is not known whether your request has gone through. Check what it has done, or contact support, before you send it again with this key or another key."
-                .into(),
-            "请求是否成功尚不确定,无论是否更换键,重新发送之前请先确认处理结果或联系客服".into(),
-        ];
-        let title = [
-            "The outcome of an equal request is not known",
-            "相同请求的结果未知",
-        ];
-        let mut fault = Self::fault(StatusCode::CONFLICT, "outcome_unknown", title, detail, lang);
-        fault.problem.client_action = ClientAction::Refresh;
-        fault
     }
 
     /// The request has no route that can be an endpoint.

@@ -4,7 +4,7 @@
 //!
 //! | error | status |
 //! | --- | --- |
-//! | `InProgress`, `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | 409 |
+//! | `InProgress`, `AlreadyDone`, `Taken`, `OutcomeUnknown`, `ResultUnavailable`, `TokenUsed` | 409 |
 //! | `TokenUnknown` | 410 |
 //! | `TokenMalformed` | 400 |
 //! | `PayloadMismatch` | 422 |

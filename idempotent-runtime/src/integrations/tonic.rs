@@ -5,7 +5,7 @@
 //! | error | code |
 //! | --- | --- |
 //! | `InProgress` | `ABORTED` |
-//! | `AlreadyDone`, `Taken`, `ResultUnavailable`, `TokenUsed` | `ALREADY_EXISTS` |
+//! | `AlreadyDone`, `Taken`, `OutcomeUnknown`, `ResultUnavailable`, `TokenUsed` | `ALREADY_EXISTS` |
 //! | `PayloadMismatch`, `TokenUnknown` | `FAILED_PRECONDITION` |
 //! | `TokenMalformed` | `INVALID_ARGUMENT` |
 //! | `LimitReached` | `RESOURCE_EXHAUSTED` |

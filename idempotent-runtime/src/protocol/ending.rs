@@ -8,9 +8,9 @@ use crate::store::Swap;
 /// The request that the end of a call sends to the store.
 #[derive(Debug, Clone)]
 pub(crate) enum Ending {
-    /// Replaces the claim by this done record, for `ttl`.
+    /// Replaces the claim by this record, for `ttl`: a done record, or the mark of an unknown outcome.
     Complete(Bytes),
-    /// Replaces the claim by this done record without a result, for `ttl`. The store had no room for the result, so the claim
+    /// Replaces the claim by this record without a result, for `ttl`. The store had no room for the result, so the claim
     /// stays for the whole `ttl` until then.
     Tombstone(Bytes),
     /// Removes the claim.

@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | succeeds, or fails with a stored result | ended; the next claim has attempt 1 |
 //! | fails | ended; the next claim has the next attempt |
-//! | panics, is dropped, or loses its lease | stays open, unless the body then succeeds |
+//! | panics, is dropped, loses its lease, or does not know its outcome | stays open, unless the body then succeeds |
 //! | is refused after its claim, before its body | ended, and its attempt does not count; stays open if it took over |
 //!
 //! If the end of the call frees its key, the fence is ended first: the next claim may come at once, and must not take over from a
@@ -42,7 +42,7 @@ pub(crate) fn note_end(
     outcome: &BodyOutcome,
     ending: Option<Ending>,
 ) -> Option<Ending> {
-    if !lease.call().policy.fence {
+    if !lease.call().policy.fence || matches!(outcome.kept, Kept::Unknown) {
         return ending;
     }
     let mut state = lease.in_flight().state();

@@ -18,7 +18,6 @@ use crate::protocol::number;
 use crate::protocol::settle;
 use crate::protocol::shared::Shared;
 use crate::protocol::state::Phase;
-use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 
@@ -210,7 +209,7 @@ impl Held {
                 .call()
                 .emit(EventKind::NotKept, |event| event.because(why));
         }
-        if !end.success && !matches!(end.kept, Kept::Result(_)) {
+        if !end.success && !end.kept.keeps_key() {
             self.owe_token();
         }
         let guard = std::mem::replace(&mut self.guard, Guard::Ended);

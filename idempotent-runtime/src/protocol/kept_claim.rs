@@ -11,11 +11,13 @@ use bytes::Bytes;
 use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
+use crate::protocol::own_claim::OwnClaim;
 use crate::protocol::retry::Backoff;
 use crate::protocol::seen::SeenRecord;
 use crate::record::call::Record;
+use crate::record::kept::Kept;
 use crate::store::Entry;
-use crate::world;
+use crate::world::{self, Moment};
 
 /// Whether this record may be such a claim. A claim that is younger than the time it asked for counts as running, so most
 /// duplicates ask the store nothing more.
@@ -39,6 +41,19 @@ pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc
         return seen(call, entry);
     }
     Arc::new(SeenRecord::new(record))
+}
+
+/// What replaces such a claim when the store has room for it: a done record without a result. `end` is the record that found no
+/// room; the mark of an unknown outcome stays what it is.
+pub(crate) fn tombstone(lease: &Lease, end: &Bytes) -> Bytes {
+    if Record::may_be_claim(end) {
+        return end.clone();
+    }
+    let OwnClaim { owner, process, .. } = lease.claim();
+    let (now, lasts) = (Moment::now_of(*process), lease.end_ttl(end));
+    lease
+        .call()
+        .done_record(*owner, now, lasts, &Kept::TooLarge)
 }
 
 /// The record that the store shows under the key.

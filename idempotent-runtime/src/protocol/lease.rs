@@ -20,10 +20,11 @@ use crate::protocol::own_claim::OwnClaim;
 use crate::protocol::scheduler::{Scheduled, Scheduler};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
+use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::store::Key;
 use crate::sync::MutexGuard;
-use crate::world::Moment;
+use crate::world::{Moment, mutant};
 
 /// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.
 ///
@@ -251,6 +252,9 @@ impl Lease {
         let stays = success || matches!(kept, Kept::Result(_));
         let times = &self.call().times;
         match self.call().policy.release {
+            _ if !success && matches!(kept, Kept::Unknown) && !mutant!(UnknownFreesKey) => {
+                Some(self.unknown())
+            }
             Release::Always => Some(Ending::Remove),
             Release::OnError if !stays => Some(Ending::Remove),
             Release::OnError => Some(self.complete(times.ttl, kept)),
@@ -274,11 +278,11 @@ impl Lease {
         Ending::Complete(self.call().done_record(*owner, now, lasts, kept))
     }
 
-    /// The done record of a success whose result the store has no room for.
-    pub(crate) fn tombstone(&self) -> Bytes {
+    /// The record of a call whose outcome is unknown, for `ttl` from now on, whatever `release` says.
+    fn unknown(&self) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
-        let (now, kept) = (Moment::now_of(*process), &Kept::TooLarge);
-        self.call().done_record(*owner, now, self.done_ttl(), kept)
+        let (now, call) = (Moment::now_of(*process), self.call());
+        Ending::Complete(call.marked_record(*owner, now, call.times.ttl))
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
@@ -291,10 +295,10 @@ impl Lease {
         is_too_long.then(|| Ending::SetExpiry(term.since + self.call().times.expiry))
     }
 
-    /// The time to live of the done record, from now on.
-    pub(crate) fn done_ttl(&self) -> Duration {
+    /// The time to live of `end`, the record of the end of the call, from now on.
+    pub(crate) fn end_ttl(&self, end: &Bytes) -> Duration {
         match self.call().policy.release {
-            Release::Never => {
+            Release::Never if !Record::may_be_claim(end) => {
                 let taken_until = self.in_flight().state().since() + self.call().times.expiry;
                 taken_until.duration_since(Instant::now()).max(SHORTEST_TTL)
             }

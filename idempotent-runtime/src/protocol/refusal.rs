@@ -81,6 +81,9 @@ impl Refusal {
                 "the store had no room for it"
             }
             DuplicateState::Running => return Error::InProgress(duplicate).into(),
+            DuplicateState::Unknown if record.is_marked() => {
+                return Error::OutcomeUnknown(duplicate).into();
+            }
             DuplicateState::Unknown => return Error::Taken(duplicate).into(),
             DuplicateState::Done | DuplicateState::Failed if call.policy.replay => {
                 match record.kept() {
@@ -88,7 +91,7 @@ impl Refusal {
                     Kept::TooLarge => {
                         "it was too large to be kept, or the store had no room for it"
                     }
-                    Kept::Unencodable => "it could not be written",
+                    Kept::Unencodable | Kept::Unknown => "it could not be written",
                     Kept::Unreadable => "it was stored by a later version",
                 }
             }

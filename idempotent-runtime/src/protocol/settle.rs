@@ -12,6 +12,7 @@ use crate::protocol::background;
 use crate::protocol::background::{Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::fence;
+use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
@@ -276,7 +277,7 @@ impl Ending {
     fn replacement<'a>(&'a self, lease: &'a Lease) -> Option<(&'a Bytes, Duration)> {
         match self {
             Self::Remove | Self::Withdraw | Self::EndFence(_) => None,
-            Self::Complete(done) | Self::Tombstone(done) => Some((done, lease.done_ttl())),
+            Self::Complete(done) | Self::Tombstone(done) => Some((done, lease.end_ttl(done))),
             Self::SetExpiry(until) => {
                 let remaining = until.duration_since(Instant::now());
                 (!remaining.is_zero()).then_some((lease.record(), remaining))
@@ -299,7 +300,7 @@ async fn resolve(
                 Fallback::Answer(other) => answer = other,
                 // The background job sends the rest, because the store may have no room for long.
                 Fallback::ClaimStays => {
-                    *ending = Ending::Tombstone(lease.tombstone());
+                    *ending = Ending::Tombstone(kept_claim::tombstone(lease, done));
                     return SettleOutcome::Open;
                 }
             }
@@ -357,7 +358,7 @@ async fn complete_with_fallback(
     answer: Result<Swap, StoreError>,
 ) -> Fallback {
     let store = lease.call().shared.store();
-    let (key, claim, lasts) = (lease.key(), lease.record(), lease.done_ttl());
+    let (key, claim, lasts) = (lease.key(), lease.record(), lease.end_ttl(done));
     Fallback::Answer(match answer {
         Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, lasts)).await {
             Ok(Claim::Claimed) => Ok(Swap::Done),

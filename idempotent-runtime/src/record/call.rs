@@ -48,8 +48,7 @@ pub(crate) fn marked(
     now: Moment,
     lasts: Duration,
 ) -> Bytes {
-    let unknown = Kept::Unencodable;
-    write(State::Running, owner, payload, now, lasts, &unknown)
+    write(State::Running, owner, payload, now, lasts, &Kept::Unknown)
 }
 
 /// Writes the record of a call that is done, with its stored result if there is one.
@@ -118,7 +117,7 @@ fn push_kept<const N: usize>(line: &mut Line<N>, kept: &Kept) {
     match kept {
         Kept::Nothing => line.push(b"-"),
         Kept::TooLarge => line.push(b"too-large"),
-        Kept::Unencodable | Kept::Unreadable => line.push(b"unencodable"),
+        Kept::Unencodable | Kept::Unknown | Kept::Unreadable => line.push(b"unencodable"),
         Kept::Result(stored) => {
             line.push(stored.form.name().as_bytes());
             line.push(if stored.failure { b":err:" } else { b":ok:" });

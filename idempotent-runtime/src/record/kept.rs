@@ -13,6 +13,8 @@ pub(crate) enum Kept {
     TooLarge,
     /// Nothing, because the codec cannot write the result.
     Unencodable,
+    /// Nothing, because nobody knows whether the body did its work: the option `hold_err`.
+    Unknown,
     /// A result that this version cannot read.
     Unreadable,
     /// The result.
@@ -28,8 +30,13 @@ impl Kept {
             Self::Result(stored) if stored.form == Form::HttpTombstone => {
                 Some("it is a stream, or larger than the layer or the handle allows")
             }
-            Self::Nothing | Self::Unreadable | Self::Result(_) => None,
+            Self::Nothing | Self::Unknown | Self::Unreadable | Self::Result(_) => None,
         }
+    }
+
+    /// Whether the end of the call keeps its key although the body did not succeed.
+    pub(crate) fn keeps_key(&self) -> bool {
+        matches!(self, Self::Unknown | Self::Result(_))
     }
 }
 

@@ -20,6 +20,11 @@ impl BodyOutcome {
         }
     }
 
+    /// Nobody knows whether the body did its work.
+    pub(crate) fn unknown() -> Self {
+        Self::new(false, Kept::Unknown)
+    }
+
     /// Notes that the body chose that its result is not stored.
     #[cfg(feature = "http")]
     pub(crate) fn chosen(mut self, is_chosen: bool) -> Self {

@@ -65,11 +65,11 @@ impl<E: From<Error>> FromError for E {
     }
 }
 
-/// A `Result` with any error type. The options `error` and `replay_err` need it.
+/// A `Result` with any error type. The options `error`, `replay_err` and `hold_err` need it.
 #[diagnostic::on_unimplemented(
     message = "this option of `#[idempotent]` needs a function that returns a `Result`, not `{Self}`",
     label = "not a `Result`",
-    note = "return a `Result`, or remove the options `error` and `replay_err`, and implement `idempotence::Outcome` for this type"
+    note = "return a `Result`, or remove the options `error`, `replay_err` and `hold_err`, and implement `idempotence::Outcome` for this type"
 )]
 pub trait Fallible<E>: Sized {
     /// Wraps the error.

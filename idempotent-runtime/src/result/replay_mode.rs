@@ -1,4 +1,5 @@
-//! The three ways in which a call replays: not at all, its successes, or its successes and chosen errors.
+//! The three ways in which a call replays: not at all, its successes, or its successes and chosen errors. And which errors say that
+//! the outcome is unknown.
 
 use std::fmt;
 
@@ -71,6 +72,26 @@ impl<R> ReplayOk<R> {
     }
 }
 
+/// `hold_err`: another mode, for outcomes whose error does not say that the outcome is unknown.
+pub struct HoldErr<K, R, X> {
+    keep: K,
+    unknown: fn(&X) -> bool,
+    failure: fn(&R) -> Option<&X>,
+}
+
+impl<K, R, X> HoldErr<K, R, X> {
+    pub(crate) fn new(keep: K, unknown: fn(&X) -> bool) -> Self
+    where
+        R: Fallible<X>,
+    {
+        Self {
+            keep,
+            unknown,
+            failure: R::failure,
+        }
+    }
+}
+
 impl<R> ReplayMode<R> for NoReplay {
     fn body_outcome(self, _: &R, success: bool, _: ResultOptions) -> BodyOutcome {
         BodyOutcome::from(success)
@@ -107,6 +128,19 @@ impl<R, X> ReplayMode<R> for ReplayOkAndErr<R, X> {
     }
 }
 
+impl<K: ReplayMode<R>, R, X> ReplayMode<R> for HoldErr<K, R, X> {
+    fn body_outcome(self, outcome: &R, success: bool, options: ResultOptions) -> BodyOutcome {
+        match (self.failure)(outcome).filter(|error| (self.unknown)(error)) {
+            Some(_) => BodyOutcome::unknown(),
+            None => self.keep.body_outcome(outcome, success, options),
+        }
+    }
+
+    fn replay(self, stored: &Stored) -> Option<Result<R, &'static str>> {
+        self.keep.replay(stored)
+    }
+}
+
 fn read<T: DeserializeOwned>(stored: &Stored) -> Result<T, &'static str> {
     if stored.schema != codec::schema::<T>() {
         return Err("it was stored as another type than the function returns now");
@@ -139,5 +173,19 @@ impl<R, X> Copy for ReplayOkAndErr<R, X> {}
 impl<R, X> fmt::Debug for ReplayOkAndErr<R, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReplayOkAndErr")
+    }
+}
+
+impl<K: Copy, R, X> Clone for HoldErr<K, R, X> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, R, X> Copy for HoldErr<K, R, X> {}
+
+impl<K, R, X> fmt::Debug for HoldErr<K, R, X> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HoldErr")
     }
 }

@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 21] = [
+const ATTRIBUTE_ONLY: [&str; 22] = [
     "key",
     "release",
     "name",
@@ -21,6 +21,7 @@ const ATTRIBUTE_ONLY: [&str; 21] = [
     "when",
     "replay",
     "replay_err",
+    "hold_err",
     "renew",
     "on_cancel",
     "on_lease_lost",

@@ -49,7 +49,7 @@ pub(super) enum BodyEnds {
     Success,
     Failure,
     Panic,
-    /// The outcome is unknown: the code of the attribute holds the key, and the builder sees a failure.
+    /// The outcome is unknown: the call holds its key, as the layer for HTTP does, or has the option `hold_err`.
     Hold,
 }
 
@@ -151,6 +151,11 @@ impl CallPlan {
     /// Whether the call holds its key after its body has returned.
     pub(super) fn holds(&self) -> bool {
         self.ends == BodyEnds::Hold && !self.built && !self.finishes
+    }
+
+    /// Whether the error of the body says that its outcome is unknown, and the call has the option `hold_err`.
+    pub(super) fn holds_err(&self) -> bool {
+        self.ends == BodyEnds::Hold && !self.holds()
     }
 
     /// The policy for the engine. A mutant gets another policy than the checks assume.

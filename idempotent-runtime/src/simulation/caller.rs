@@ -44,6 +44,12 @@ pub(super) enum Failed {
     Unsure,
 }
 
+impl Failed {
+    fn is_unsure(&self) -> bool {
+        matches!(self, Self::Unsure)
+    }
+}
+
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self::Refused(error)
@@ -101,9 +107,19 @@ impl Caller {
         }
         if self.key.replay {
             call.set_policy(policy.replay());
-            self.answered(replaying(returns::<Outcome>()), call).await
-        } else {
-            self.answered(returns::<Outcome>(), call).await
+        }
+        let returns = returns::<Outcome>();
+        match (self.key.replay, self.plan.holds_err()) {
+            (true, true) => {
+                let returns = replaying(returns).hold_err(Failed::is_unsure);
+                self.answered(returns, call).await
+            }
+            (true, false) => self.answered(replaying(returns), call).await,
+            (false, true) => {
+                self.answered(returns.hold_err(Failed::is_unsure), call)
+                    .await
+            }
+            (false, false) => self.answered(returns, call).await,
         }
     }
 
@@ -115,7 +131,7 @@ impl Caller {
             Ok(held) => held,
             Err(error) => return returns.refused(error),
         };
-        let finishes = self.plan.finishes;
+        let (finishes, holds) = (self.plan.finishes, self.plan.holds());
         self.note_fence(&held.context());
         let body = Body::new(self);
         if finishes {
@@ -129,7 +145,7 @@ impl Caller {
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         match outcome {
-            Ok(unsure @ Err(Failed::Unsure)) => {
+            Ok(unsure @ Err(Failed::Unsure)) if holds => {
                 held.hold();
                 unsure
             }
@@ -179,6 +195,18 @@ impl Caller {
         if let Some(wait) = policy.wait {
             call = call.wait(wait);
         }
+        if self.plan.holds_err() {
+            let unsure = Failed::is_unsure;
+            return match (self.key.replay, self.plan.finishes) {
+                (true, true) => {
+                    let call = call.replay().hold_err(unsure);
+                    call.run_to_end(Body::new(self)).await
+                }
+                (true, false) => call.replay().hold_err(unsure).run(Body::new(self)).await,
+                (false, true) => call.hold_err(unsure).run_to_end(Body::new(self)).await,
+                (false, false) => call.hold_err(unsure).run(Body::new(self)).await,
+            };
+        }
         match (self.key.replay, self.plan.finishes) {
             (true, true) => call.replay().run_to_end(Body::new(self)).await,
             (true, false) => call.replay().run(Body::new(self)).await,
@@ -213,8 +241,8 @@ impl Caller {
         }
         match self.plan.ends {
             BodyEnds::Success => Ok(self.call.0 as u64),
-            BodyEnds::Hold if self.plan.holds() => Err(Failed::Unsure),
-            BodyEnds::Failure | BodyEnds::Hold => Err(Failed::Body),
+            BodyEnds::Hold => Err(Failed::Unsure),
+            BodyEnds::Failure => Err(Failed::Body),
             // A panic that the hook does not print.
             BodyEnds::Panic => resume_unwind(Box::new(Planned)),
         }
@@ -234,6 +262,7 @@ fn returned(outcome: Outcome) -> Returned {
     match error {
         Error::InProgress(_) => Returned::InProgress,
         Error::Taken(_) => Returned::Taken,
+        Error::OutcomeUnknown(_) => Returned::Unknown,
         Error::ResultUnavailable(_) => Returned::NoResult,
         Error::AlreadyDone(_) => Returned::Done,
         Error::PayloadMismatch(_) => Returned::Mismatch,
@@ -374,8 +403,10 @@ impl Future for Body {
         match polled {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(outcome)) => {
+                let holds_err = self.caller.plan.holds_err();
                 self.record_end(match &outcome {
                     Ok(_) => BodyEnd::Success,
+                    Err(Failed::Unsure) if holds_err => BodyEnd::Unknown,
                     Err(Failed::Unsure) => BodyEnd::Held,
                     Err(_) => BodyEnd::Failure,
                 });

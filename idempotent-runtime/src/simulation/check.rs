@@ -152,6 +152,7 @@ impl<'a> Checks<'a> {
                     BodyEnd::Failure => "failures",
                     BodyEnd::Panic => "panics",
                     BodyEnd::Held => "holds",
+                    BodyEnd::Unknown => "unknown outcomes",
                     BodyEnd::Stopped => "bodies stopped",
                 });
             }
@@ -330,6 +331,7 @@ impl<'a> Checks<'a> {
                     ended + plan.ttl
                 }
                 (Release::OnError, Some((_, BodyEnd::Held)), _) if !seen.expired => seen.held_until,
+                (_, Some((ended, BodyEnd::Unknown)), _) if !seen.expired => ended + plan.ttl,
                 (Release::Never, _, Some(sent)) => sent + plan.ttl,
                 _ => 0,
             };

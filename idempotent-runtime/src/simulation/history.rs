@@ -245,6 +245,8 @@ pub(super) enum BodyEnd {
     Panic,
     /// The body returned without a known outcome, and its call holds the key.
     Held,
+    /// The body returned an error that says that the outcome is unknown: `hold_err`.
+    Unknown,
     /// The body was dropped before its end.
     Stopped,
 }
@@ -258,6 +260,8 @@ pub(super) enum Returned {
     Panicked,
     InProgress,
     Taken,
+    /// An equal call has ended, and its outcome is unknown.
+    Unknown,
     Done,
     /// An equal call has ended, and its result is not stored.
     NoResult,

@@ -2,7 +2,7 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Ten are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. Eleven are in the engine, behind `mutant!`, which is `false` outside of these tests.
 
 use super::promise::{
     AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
@@ -55,6 +55,8 @@ pub(crate) enum Mutant {
     FrozenLeaderFollowed,
     /// A held key becomes free at the end of its call, as after a failure. In the engine.
     HoldFreesKey,
+    /// The key becomes free after an error that says that the outcome is unknown, as after other errors. In the engine.
+    UnknownFreesKey,
     /// A claim that lives longer than it asked for counts as a success. In the engine.
     KeptIsSuccess,
     /// After a fault in a batch all its operations count as done.
@@ -116,7 +118,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(super) const ALL: [Self; 48] = [
+    pub(super) const ALL: [Self; 49] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -136,6 +138,7 @@ impl Mutant {
         Self::OldAnswerBelieved,
         Self::FrozenLeaderFollowed,
         Self::HoldFreesKey,
+        Self::UnknownFreesKey,
         Self::KeptIsSuccess,
         Self::BatchFaultIsDone,
         Self::BatchFaultIsShared,
@@ -191,7 +194,7 @@ impl Mutant {
             Self::FailsOpen | Self::LateAnswerAccepted => &[OWN_CLAIM],
             Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
             Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
-            Self::HoldFreesKey => &[KEY_STAYS],
+            Self::HoldFreesKey | Self::UnknownFreesKey => &[KEY_STAYS],
             Self::BatchFaultIsDone => &[OWN_CLAIM, OWN_ANSWER, BODY_HAS_TOKEN],
             // The callers may get the answers of other kinds of operations.
             Self::BatchShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],

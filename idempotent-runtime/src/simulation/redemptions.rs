@@ -220,8 +220,8 @@ impl Redemptions<'_> {
                 let is_call = plan.key < KEYS;
                 is_call && plan.gives_back() && plan.on_cancel == OnCancel::Release
             }
-            Some(BodyEnd::Held) if plan.key >= KEYS => plan.gives_back(),
-            Some(BodyEnd::Success | BodyEnd::Panic | BodyEnd::Held) => false,
+            Some(BodyEnd::Held | BodyEnd::Unknown) if plan.key >= KEYS => plan.gives_back(),
+            Some(BodyEnd::Success | BodyEnd::Panic | BodyEnd::Held | BodyEnd::Unknown) => false,
         }
     }
 
@@ -246,7 +246,10 @@ impl Redemptions<'_> {
             Returned::TokenUnknown => had_line(&|line| line.is_none()),
             _ if plan.key < KEYS => return Ok(()),
             Returned::Value(value) => value == call && ended == Some(BodyEnd::Success),
-            Returned::BodyFailed => matches!(ended, Some(BodyEnd::Failure | BodyEnd::Held)),
+            Returned::BodyFailed => matches!(
+                ended,
+                Some(BodyEnd::Failure | BodyEnd::Held | BodyEnd::Unknown)
+            ),
             Returned::Panicked => ended == Some(BodyEnd::Panic),
             Returned::Unavailable => !self.plan.undisturbed() || frozen_for > 0,
             _ => false,

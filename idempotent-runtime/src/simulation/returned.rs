@@ -21,8 +21,7 @@ impl Checks<'_> {
         self.counts.add(count_name(call, returned));
         self.in_time(at, call)?;
         let undisturbed = self.plan.undisturbed();
-        let key = self.call_plan(call).key;
-        let slack = self.plan.deadline;
+        let (key, slack) = (self.call_plan(call).key, self.plan.deadline);
         // A call reports a known holder of the key rather than a failure of the store. So a call may be refused because of the
         // record that its process found last, even if that record is older than the call.
         let in_trouble = self.open_claims.iter().any(|(_, other, sent)| {
@@ -90,12 +89,16 @@ impl Checks<'_> {
                     && !self.differ(call, value)
                     && (was_stored(Some(true), &is_source) || frozen)
             }
-            Returned::BodyFailed => matches!(own_body, Some(BodyEnd::Failure | BodyEnd::Held)),
+            Returned::BodyFailed => matches!(
+                own_body,
+                Some(BodyEnd::Failure | BodyEnd::Held | BodyEnd::Unknown)
+            ),
             Returned::Panicked => own_body == Some(BodyEnd::Panic),
             Returned::InProgress | Returned::Taken => {
                 let equal = |other: CallId| !self.differ(call, other);
                 was_stored(Some(false), &equal) || unguarded(&equal)
             }
+            Returned::Unknown => was_stored(Some(false), &|other| self.unknown_to(call, other)),
             Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
             Returned::NoResult => {
                 let equal = |other: CallId| !self.differ(call, other);
@@ -139,6 +142,12 @@ impl Checks<'_> {
                 && self.call_plan(other).key == key
         };
         at - made >= self.plan.deadline && (0..self.calls.len()).map(CallId).any(was_before)
+    }
+
+    /// Whether the body of an equal call ended without a known outcome.
+    fn unknown_to(&self, call: CallId, other: CallId) -> bool {
+        let ended = self.call(other).ended.map(|ended| ended.1);
+        matches!(ended, Some(BodyEnd::Held | BodyEnd::Unknown)) && !self.differ(call, other)
     }
 
     fn differ(&self, one: CallId, other: CallId) -> bool {
@@ -186,6 +195,7 @@ fn count_name(call: CallId, returned: Returned) -> &'static str {
         Returned::Panicked => "returned: panicked",
         Returned::InProgress => "returned: in progress",
         Returned::Taken => "returned: taken",
+        Returned::Unknown => "returned: outcome unknown",
         Returned::Done => "returned: done",
         Returned::NoResult => "returned: result unavailable",
         Returned::Mismatch => "returned: mismatch",

@@ -118,7 +118,7 @@ impl Checks<'_> {
             (Some(_), None) => true,
             (Some(_), Some((ended, _))) if ended > at => true,
             // The background takes over after the first attempt without an answer in time.
-            (Some(_), Some((ended, BodyEnd::Success | BodyEnd::Failure))) => {
+            (Some(_), Some((ended, BodyEnd::Success | BodyEnd::Failure | BodyEnd::Unknown))) => {
                 plan.release != Release::Never
                     && ended + self.plan.deadline / 4 + 1 < seen.counts_until(plan)
             }

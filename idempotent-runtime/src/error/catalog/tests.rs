@@ -16,7 +16,7 @@ fn clients_repeat_only_calls_whose_body_did_not_run() {
             "in_progress" | "limit_reached" | "store_unavailable" => "wait",
             "token_used" | "token_unknown" => "new_token",
             "already_done" => "ignore",
-            "taken" | "result_unavailable" | "lease_lost" => "refresh",
+            "taken" | "outcome_unknown" | "result_unavailable" | "lease_lost" => "refresh",
             _ => "fix",
         };
         assert_eq!(action.as_str(), expected, "{error}");
@@ -91,7 +91,8 @@ fn the_http_status_says_who_can_help() {
     for error in Error::samples() {
         let expected = match error.code() {
             "token_malformed" => 400,
-            "in_progress" | "already_done" | "taken" | "result_unavailable" | "token_used" => 409,
+            "in_progress" | "already_done" | "taken" | "outcome_unknown" | "result_unavailable"
+            | "token_used" => 409,
             "token_unknown" => 410,
             "payload_mismatch" => 422,
             "limit_reached" => 429,

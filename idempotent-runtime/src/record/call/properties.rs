@@ -91,7 +91,7 @@ fn codec(kept: &Kept) -> Option<String> {
     Some(match kept {
         Kept::Nothing => "-".to_owned(),
         Kept::TooLarge => "too-large".to_owned(),
-        Kept::Unencodable => "unencodable".to_owned(),
+        Kept::Unencodable | Kept::Unknown => "unencodable".to_owned(),
         Kept::Unreadable => return None,
         Kept::Result(stored) => {
             let (form, side) = (

@@ -388,9 +388,9 @@ const PROTOCOL: [&str; 37] = [
     "protocol/fence",
     "protocol/number",
     "protocol/mark",
+    "protocol/kept_claim",
     "protocol/settle",
     "protocol/renewal",
-    "protocol/kept_claim",
     "protocol/refusal",
     "protocol/stuck",
     // From the claim to the end of the body.

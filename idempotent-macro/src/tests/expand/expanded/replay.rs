@@ -2,6 +2,7 @@ use idempotence::Error;
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub enum PayError {
     Declined,
+    Timeout,
     Refused(String),
 }
 impl From<Error> for PayError {
@@ -20,7 +21,8 @@ pub async fn pay(
         _,
         _,
     >(::idempotence::__private::returns::<Result<String, PayError>>())
-        .replay_err(|error| matches!(error, PayError::Declined));
+        .replay_err(|error| matches!(error, PayError::Declined))
+        .hold_err(|error| matches!(error, PayError::Timeout));
     let claim = {
         let mut call = ::idempotence::__private::Call::new(
             ::idempotence::__private::Endpoint::named("orders.pay"),

@@ -3,6 +3,7 @@ use idempotence::Error;
 #[derive(Debug, serde::Serialize, serde::Deserialize)]
 pub enum PayError {
     Declined,
+    Timeout,
     Refused(String),
 }
 
@@ -19,6 +20,7 @@ impl From<Error> for PayError {
     payload = "amount, currency",
     replay = true,
     replay_err = |error| matches!(error, PayError::Declined),
+    hold_err = |error| matches!(error, PayError::Timeout),
     wait = "2s",
 )]
 pub async fn pay(
