@@ -27,6 +27,8 @@ pub enum Action {
     },
     /// The body ends without knowing whether its effect took place.
     Hold(u8),
+    /// The body ends with an error that says that its outcome is unknown.
+    Unknown(u8),
     /// The body is no longer polled, because its lease has expired.
     Stop(u8),
     /// The body sends its effect.
@@ -128,6 +130,7 @@ impl Config {
                     }
                     actions.extend(ok.then_some(Action::End { call: id, ok }));
                     actions.extend(config.holds.then_some(Action::Hold(id)));
+                    actions.extend(config.unknown.then_some(Action::Unknown(id)));
                     let failed = failed && config.errors;
                     actions.extend(failed.then_some(Action::End {
                         call: id,

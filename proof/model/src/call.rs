@@ -71,13 +71,23 @@ pub(crate) enum Phase {
     Ended,
 }
 
+impl Phase {
+    /// Whether the record of an unknown outcome is in flight.
+    fn records_unknown(self) -> bool {
+        let (Self::Settling(sent) | Self::Background(sent)) = self else {
+            return false;
+        };
+        matches!(sent, Operation::Unknown | Operation::PutUnknown)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Body {
     NotStarted,
     Running,
     Ok,
     Err,
-    /// It ended, and its outcome is unknown: `Decision::Hold`.
+    /// It ended, and its outcome is unknown: `Decision::Hold`, or `hold_err`.
     Unknown,
     /// Never polled again: the lease was lost, the caller dropped the call, or the process died.
     Stopped,
@@ -332,7 +342,9 @@ impl State {
         match call.phase {
             Phase::Held if call.lease > 0 => call.effect = Effect::Arrived,
             // No call can record this effect any more.
-            Phase::Held | Phase::Ended | Phase::Background(_) if config.wire => {
+            Phase::Held | Phase::Ended | Phase::Settling(_) | Phase::Background(_)
+                if config.wire =>
+            {
                 self.memory.effect_unrecorded = true;
             }
             _ => {}
@@ -361,7 +373,7 @@ impl State {
     pub(crate) fn is_renewed(&self, config: &Config, id: u8) -> bool {
         let call = self.call(id);
         let after = !config.is(Variant::RenewalStopsWithBody) && call.hold.is_none();
-        let ended = matches!(call.body, Body::Ok | Body::Err);
+        let ended = matches!(call.body, Body::Ok | Body::Err) || call.phase.records_unknown();
         let good = 0 < call.lease && call.lease < config.lease && call.renewals > 0;
         good && match call.phase {
             Phase::Held => true,

@@ -101,6 +101,8 @@ pub enum Variant {
     StrayClaimsUnknown,
     /// A hold frees the key.
     HoldFreesKey,
+    /// An error that says that the outcome is unknown frees the key, as other errors do.
+    UnknownFreesKey,
     /// A hold is recorded as a success.
     HoldIsSuccess,
     /// The mark of a hold shortens the claim to a tick.
@@ -147,6 +149,8 @@ pub struct Config {
     pub errors: bool,
     /// A body may end without knowing whether its effect took place, and hold its key: `Decision::Hold`.
     pub holds: bool,
+    /// A body may end with an error that says that its outcome is unknown: `hold_err`.
+    pub unknown: bool,
     /// The store answers after the replica has the change: `WAIT`.
     pub replicated: bool,
     /// The faults that may happen.
@@ -176,6 +180,7 @@ impl Config {
             punctual: false,
             errors: true,
             holds: false,
+            unknown: false,
             replicated: false,
             faults: Faults {
                 resends: 1,

@@ -171,6 +171,12 @@ pub fn wrong() -> Vec<(Config, Rule)> {
             &|it| it.full = true,
         ),
         with(
+            "an unknown outcome frees the key",
+            Variant::UnknownFreesKey,
+            Rule::EffectOnceWhileHeld,
+            &|it| it.unknown = true,
+        ),
+        with(
             "a hold is recorded as a success",
             Variant::HoldIsSuccess,
             Rule::ReplayIsTrue,

@@ -82,6 +82,7 @@ impl Config {
             Action::TimeOut(id) => return self.time_out(state, id),
             Action::End { call, ok } => state.body_ended(config, call, ok),
             Action::Hold(id) => state.hold_key(config, id),
+            Action::Unknown(id) => state.outcome_unknown(config, id),
             Action::Stop(id) => state.stop(id),
             Action::SendEffect(id) => {
                 state.polled(config, id);

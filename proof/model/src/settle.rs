@@ -78,6 +78,22 @@ impl State {
         }
     }
 
+    /// Ends a body whose error says that its outcome is unknown (`Lease::unknown`): its record has the key for the `ttl`.
+    pub(crate) fn outcome_unknown(&mut self, config: &Config, id: u8) {
+        self.polled(config, id);
+        if !config.wire {
+            self.effect(config, id);
+        }
+        let ending = match config.variant {
+            Variant::UnknownFreesKey => Operation::Remove,
+            _ => Operation::Unknown,
+        };
+        let call = self.call_mut(id);
+        call.body = Body::Unknown;
+        call.phase = Phase::Settling(ending);
+        self.send_request(id, ending, 0);
+    }
+
     /// Leaves the claim as it is stored; with `release = false`, until ttl after the claim.
     fn keep(&mut self, config: &Config, id: u8) {
         match self.hold_to_ttl(config, id) {
@@ -127,6 +143,10 @@ impl State {
                 call.phase = phase(Operation::PutDone);
                 self.send_request(id, Operation::PutDone, 0);
             }
+            (Operation::Unknown, Answer::Absent) => {
+                call.phase = phase(Operation::PutUnknown);
+                self.send_request(id, Operation::PutUnknown, 0);
+            }
             (Operation::Complete, Answer::Full) => {
                 call.hold = Some(config.ttl);
                 call.phase = phase(Operation::Hold);
@@ -141,10 +161,11 @@ impl State {
                 self.leave(id, LastSeen::Nothing);
                 self.send_request(id, Operation::Tombstone, 0);
             }
-            (Operation::Complete, Answer::Done) | (Operation::PutDone, Answer::Claimed) => {
+            (Operation::Complete | Operation::Unknown, Answer::Done)
+            | (Operation::PutDone | Operation::PutUnknown, Answer::Claimed) => {
                 let last_seen = self
                     .record
-                    .filter(|record| record.call == id && record.done);
+                    .filter(|record| record.call == id && (record.done || record.marked));
                 self.acknowledge(config, id);
                 self.settled(id, last_seen.map_or(LastSeen::Nothing, LastSeen::Record));
             }
@@ -159,6 +180,7 @@ impl State {
     pub(crate) fn end_unanswered(&mut self, config: &Config, id: u8, sent: Operation) -> bool {
         let again = match sent {
             Operation::PutDone => Operation::Complete,
+            Operation::PutUnknown => Operation::Unknown,
             sent => sent,
         };
         let caller_waits = matches!(self.call(id).phase, Phase::Settling(_));

@@ -118,6 +118,21 @@ pub fn holds() -> Vec<Space> {
         })
         .and(Rule::EffectAlone)
         .reaches(&[HeldKey, RunsAfterHold]),
+        space("unknown outcome", |it| it.unknown = true).reaches(&[HeldKey, LeaseLost]),
+        space("unknown outcome, renewed, one process", |it| {
+            it.callers = vec![caller(0, 1), caller(0, 1)];
+            it.faults = only(|_| {});
+            it.unknown = true;
+            it.renewals = 1;
+        })
+        .reaches(&[HeldKey, RunsAfterHold, Follows]),
+        space("unknown outcome, effect elsewhere", |it| {
+            it.faults = only(|_| {});
+            it.unknown = true;
+            it.wire = true;
+        })
+        .and(Rule::EffectAlone)
+        .reaches(&[HeldKey, RunsAfterHold]),
         space("hold, one process, wait", |it| {
             it.callers = vec![caller(0, 1), caller(0, 1)];
             it.faults = only(|_| {});

@@ -57,6 +57,10 @@ pub(crate) enum Operation {
     Tombstone,
     /// `replace` of the claim by the marked claim, with the time to live in `remaining`.
     Mark,
+    /// `replace` of the claim by the marked claim, for the `ttl`: `hold_err`.
+    Unknown,
+    /// `claim` with the marked claim, after the claim has expired.
+    PutUnknown,
     /// No command to the store, but the effect of the body in another system. It arrives within `remaining`.
     Effect,
 }
@@ -86,6 +90,10 @@ impl State {
                 remaining,
             })
         };
+        let marked = put(false, config.ttl).map(|record| Record {
+            marked: true,
+            ..record
+        });
         let answer = match (command.operation, before) {
             (Operation::Claim, None) => {
                 let apart = config.is(Variant::ExpiryApart);
@@ -100,7 +108,19 @@ impl State {
                 Answer::Claimed
             }
             (Operation::PutDone, Some(record)) if own && record.done => Answer::Claimed,
-            (Operation::Claim | Operation::PutDone, Some(record)) => Answer::Taken(record),
+            (Operation::PutUnknown, None) => {
+                self.record = marked;
+                Answer::Claimed
+            }
+            (Operation::PutUnknown, Some(record)) if own && record.marked => Answer::Claimed,
+            (Operation::Claim | Operation::PutDone | Operation::PutUnknown, Some(record)) => {
+                Answer::Taken(record)
+            }
+            (Operation::Unknown, Some(record)) if own && record.marked => Answer::Done,
+            (Operation::Unknown, Some(_)) if exact => {
+                self.record = marked;
+                Answer::Done
+            }
             (Operation::Complete, _) if config.full => Answer::Full,
             (Operation::Complete, Some(record)) if own && record.done => Answer::Done,
             (Operation::Complete, _) if exact || config.is(Variant::UnownedComplete) => {
@@ -173,7 +193,11 @@ impl State {
                 call.ended_before &= !(1 << command.call);
             }
         }
-        let done = self.record.is_some_and(|record| record.done);
+        let is_unknown = matches!(
+            command.operation,
+            Operation::Unknown | Operation::PutUnknown
+        );
+        let done = is_unknown || self.record.is_some_and(|record| record.done);
         let again = (self.memory.recorded).is_some_and(|recorded| recorded.call == command.call);
         if (done || held) && self.record.is_some() && !again {
             self.memory.recorded = Some(Recorded {
@@ -187,8 +211,9 @@ impl State {
 
     /// Whether the recorded result is stored.
     pub(crate) fn is_stored(&self, config: &Config, recorded: Recorded) -> bool {
+        let ends = |record: Record| record.done || record.marked || config.full;
         self.record
-            .is_some_and(|record| record.call == recorded.call && (record.done || config.full))
+            .is_some_and(|record| record.call == recorded.call && ends(record))
     }
 
     /// Advances the clock of the store by a tick.
