@@ -41,6 +41,6 @@ pub use self::lock::waiting::Holder;
 pub use self::lock::{Lock, LockGuard};
 pub use self::migrate::{migrate, schema};
 pub use self::retry::{Retry, retry};
-pub use self::retryable::{is_retryable, is_retryable_with_row};
+pub use self::retryable::{is_outcome_unknown, is_retryable, is_retryable_with_row};
 pub use self::transition::{Transition, TransitionUpdate, transition};
 pub use self::version::{Versioned, VersionedUpdate, versioned_update};

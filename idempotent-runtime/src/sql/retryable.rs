@@ -1,4 +1,4 @@
-//! Whether a failed transaction should be retried.
+//! Whether a failed transaction should be retried, and whether it may be committed.
 
 use std::error::Error as StdError;
 use std::{io, iter};
@@ -48,6 +48,40 @@ pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
             }
             match cause.downcast_ref() {
                 Some(sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => Some(true),
+                _ => cause.downcast_ref().map(names_a_lost_connection),
+            }
+        })
+        .unwrap_or(false)
+}
+
+/// Whether the work of a transaction that failed with `error` may be committed: a judge for the option `hold_err` of a function
+/// that commits its transaction itself.
+///
+/// `true` if no server has said what happened: after a lost or broken connection, an answer that cannot be read, a shutdown of
+/// the server, and a state of the class `08` or `40003`. `false` if a server has refused a statement or the `COMMIT`, for example
+/// with a deadlock, a serialization failure or a deferred constraint: such a transaction is rolled back. `false` also if there was
+/// no connection (`PoolTimedOut`, `PoolClosed`), and for every error that no database made.
+///
+/// **The error does not say which statement it is about.** So a connection that was lost before the `COMMIT` also counts, although the
+/// database then rolls back, and one that could not be opened. A function that knows better judges by itself: only an error of
+/// `commit()` can leave the outcome unknown. A refused `COMMIT` of MySQL and MariaDB that names no reason (1180) counts as unknown.
+///
+/// As with [`is_retryable_with_row`], the error may be an error of sqlx or any error whose `source()` leads to one, and an
+/// [`io::Error`] of a lost connection counts even if it is from another service. `#[error(transparent)]` around an error of sqlx hides
+/// an answer that cannot be read: write `#[source]`.
+///
+/// With the option `tx` this judge is not needed: the row says whether the work is committed.
+pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
+    causes(error)
+        .take_while(|cause| !is_from_another_store(*cause))
+        .find_map(|cause| {
+            if let Some(refusal) = refusal(cause) {
+                return Some(is_unanswered(refusal));
+            }
+            match cause.downcast_ref() {
+                Some(
+                    sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed,
+                ) => Some(true),
                 _ => cause.downcast_ref().map(names_a_lost_connection),
             }
         })
@@ -190,6 +224,39 @@ mod tests {
                     "{state}: {error:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn an_outcome_is_unknown_if_no_server_has_said_what_happened() {
+        let is_unknown = |error: &dyn Fn() -> sqlx::Error, expected| {
+            for error in forms_of(error) {
+                assert_eq!(is_outcome_unknown(&*error), expected, "{error:?}");
+            }
+        };
+        for state in ["08006", "08007", "40003", "57P01", "57P02"] {
+            is_unknown(&|| refused(state), true);
+        }
+        for state in [
+            "23505", "23503", "40001", "40P01", "55P03", "25P02", "53100",
+        ] {
+            is_unknown(&|| refused(state), false);
+        }
+        is_unknown(
+            &|| sqlx::Error::Io(io::ErrorKind::ConnectionReset.into()),
+            true,
+        );
+        for lost in [
+            sqlx::Error::Protocol("unexpected end".into()),
+            sqlx::Error::WorkerCrashed,
+        ] {
+            assert!(is_outcome_unknown(&lost), "{lost:?}");
+        }
+        is_unknown(&|| sqlx::Error::PoolTimedOut, false);
+        is_unknown(&|| sqlx::Error::PoolClosed, false);
+        is_unknown(&|| sqlx::Error::RowNotFound, false);
+        for error in crate::Error::samples() {
+            assert!(!is_outcome_unknown(&error), "{error}");
         }
     }
 
