@@ -5,6 +5,7 @@ mod answer;
 mod backoff;
 mod body;
 mod first_sent;
+mod judge;
 mod key;
 mod problem;
 mod profile;
@@ -15,6 +16,7 @@ mod unanswered;
 
 pub use self::answer::Answer;
 pub use self::first_sent::FirstSent;
+pub use self::judge::is_outcome_unknown;
 pub use self::key::{InvalidKey, OutgoingKey};
 pub use self::problem::{ClientAction, Problem};
 pub use self::profile::Profile;

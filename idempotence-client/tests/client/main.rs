@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod bodies;
+mod judge;
 mod keys;
 mod losses;
 mod page;

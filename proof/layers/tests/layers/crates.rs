@@ -36,7 +36,7 @@ const SERVERS: [&str; 18] = [
 ];
 
 /// The files of the client from the bottom up: each uses only files before it.
-const CLIENT: [&str; 13] = [
+const CLIENT: [&str; 14] = [
     "key",
     "profile",
     "body",
@@ -46,6 +46,7 @@ const CLIENT: [&str; 13] = [
     "backoff",
     "answer",
     "unanswered",
+    "judge",
     "redirects",
     "tries",
     "requests",
