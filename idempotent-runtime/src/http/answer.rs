@@ -156,7 +156,8 @@ impl<B: Body> Answer<B> {
     }
 }
 
-/// What is stored: the whole response, or a tombstone if its body is not in memory or too large for the handle.
+/// What is stored: the whole response, or a tombstone if its status is an interim one, or its body is not in memory or too large
+/// for the handle.
 fn record<B: Body>(
     head: &response::Parts,
     body: &ReplayBody<B>,
@@ -167,7 +168,7 @@ fn record<B: Body>(
     let fits = |stored: &Stored| stored.bytes.len() <= LONGEST_HEAD;
     let whole = body
         .in_memory()
-        .filter(|(body, _)| body.len() <= results.max_bytes)
+        .filter(|(body, _)| body.len() <= results.max_bytes && stored::is_storable(head.status))
         .and_then(|content| {
             let allowed = options.kept_headers.as_deref();
             let stored = stored::write(head, content, allowed, now);
@@ -204,6 +205,6 @@ impl<B: Body> ReplayMode<Answer<B>> for WholeResponse<'_> {
             return Some(Err("it was a stream, was too large, or broke off"));
         }
         let read = Answer::replayed(stored);
-        Some(read.ok_or("it was stored by a later version"))
+        Some(read.ok_or("it was stored by a later version, or forged"))
     }
 }

@@ -8,6 +8,9 @@
 //!
 //! Numbers are big-endian. `first` is the time of the first response, in milliseconds since 1970. Bit 0 of `flags`: the first
 //! response had the header `Trailer`. The body is the rest of the bytes, so a replay slices it from the record without a copy.
+//!
+//! A response is read only if a layer could have written it. Another writer of the store could else add a length that ends the
+//! response early, so that the next client of the connection gets a response that no handler made.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -60,7 +63,12 @@ pub(super) fn write_tombstone(location: Option<&HeaderValue>, first: SystemTime)
     stored(Form::HttpTombstone, bytes, Bytes::new())
 }
 
-/// Reads a whole response from a record; `None` if the bytes are none of this version.
+/// Whether a layer stores a response with this status. After an interim response the final response would follow.
+pub(super) fn is_storable(status: StatusCode) -> bool {
+    !status.is_informational()
+}
+
+/// Reads a whole response from a record; `None` if no layer of this version writes these bytes.
 pub(super) fn read(stored: &Stored) -> Option<StoredResponse> {
     if (stored.form, stored.schema) != (Form::Http, VERSION) {
         return None;
@@ -69,6 +77,9 @@ pub(super) fn read(stored: &Stored) -> Option<StoredResponse> {
     let first = time(bytes.try_get_u64().ok()?)?;
     let status = StatusCode::from_u16(bytes.try_get_u16().ok()?).ok()?;
     let flags = bytes.try_get_u8().ok()?;
+    if !is_storable(status) || flags & !ANNOUNCES_TRAILERS != 0 {
+        return None;
+    }
     let mut headers = get_headers(&mut bytes)?;
     let trailers = get_headers(&mut bytes)?;
     if flags & ANNOUNCES_TRAILERS != 0 {
@@ -130,16 +141,19 @@ fn put_headers(bytes: &mut Vec<u8>, from: Option<&HeaderMap>, allowed: Option<&[
 
 fn get_headers(bytes: &mut Bytes) -> Option<HeaderMap> {
     let count = bytes.try_get_u32().ok()?;
-    let mut headers = HeaderMap::new();
+    let mut read = HeaderMap::new();
     for _ in 0..count {
         let length = bytes.try_get_u16().ok()?.into();
         let name = HeaderName::from_bytes(bytes.get(..length)?).ok()?;
+        if headers::is_never_kept(&name) {
+            return None;
+        }
         bytes.advance(length);
         let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
         let value = HeaderValue::from_maybe_shared(take(bytes, length)?).ok()?;
-        headers.try_append(name, value).ok()?;
+        read.try_append(name, value).ok()?;
     }
-    Some(headers)
+    Some(read)
 }
 
 fn take(bytes: &mut Bytes, length: usize) -> Option<Bytes> {
@@ -155,18 +169,10 @@ fn time(millis: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis))
 }
 
-/// A result as a record has it.
-#[cfg(test)]
-fn in_one_place(stored: Stored) -> Stored {
-    Stored {
-        bytes: [stored.bytes, stored.tail].concat().into(),
-        tail: Bytes::new(),
-        ..stored
-    }
-}
-
 #[cfg(test)]
 mod properties;
+#[cfg(test)]
+mod wire;
 
 #[cfg(test)]
 mod tests {
@@ -180,7 +186,7 @@ mod tests {
         allowed: Option<&[HeaderName]>,
         first: SystemTime,
     ) -> Stored {
-        in_one_place(super::write(head, content, allowed, first))
+        properties::in_one_place(super::write(head, content, allowed, first))
     }
 
     fn head(lines: &[(&'static str, &'static str)]) -> response::Parts {
@@ -235,6 +241,57 @@ mod tests {
         assert_eq!(location(&stored), Some(place));
     }
 
+    /// A record with these headers and trailers, as another writer of the store may make it.
+    fn forged(status: u16, lines: [&[(&str, &str)]; 2], flags: u8) -> Stored {
+        let mut bytes = Vec::new();
+        bytes.put_u64(1);
+        bytes.put_u16(status);
+        bytes.put_u8(flags);
+        for lines in lines {
+            bytes.put_u32(lines.len().try_into().unwrap());
+            for (name, value) in lines {
+                bytes.put_u16(name.len().try_into().unwrap());
+                bytes.extend_from_slice(name.as_bytes());
+                bytes.put_u32(value.len().try_into().unwrap());
+                bytes.extend_from_slice(value.as_bytes());
+            }
+        }
+        stored(Form::Http, bytes, Bytes::from("paid"))
+    }
+
+    #[test]
+    fn a_forged_header_that_no_layer_writes_makes_a_response_unreadable() {
+        fn is_read(lines: [&[(&str, &str)]; 2]) -> bool {
+            read(&properties::in_one_place(forged(200, lines, 0))).is_some()
+        }
+
+        assert!(is_read([&[("etag", "1")], &[("grpc-status", "0")]]));
+        for line in [
+            ("content-length", "2"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close"),
+            ("upgrade", "h2c"),
+            ("trailer", "etag"),
+            ("set-cookie", "session=1"),
+            ("access-control-allow-origin", "*"),
+        ] {
+            let line = &[line];
+            assert!(!is_read([line, &[]]), "{line:?}");
+            assert!(!is_read([&[], line]), "{line:?} in trailers");
+        }
+    }
+
+    #[test]
+    fn a_forged_status_or_flag_that_no_layer_writes_makes_a_response_unreadable() {
+        let read =
+            |status, flags| read(&properties::in_one_place(forged(status, [&[], &[]], flags)));
+        assert!(read(200, ANNOUNCES_TRAILERS).is_some());
+        for status in [0, 99, 100, 101, 103, 199, 1000] {
+            assert!(read(status, 0).is_none(), "{status}");
+        }
+        assert!(read(200, 2).is_none());
+    }
+
     #[test]
     fn the_body_of_a_replay_is_not_copied() {
         let stored = write(&head(&[]), (&Bytes::from("paid"), None), None, UNIX_EPOCH);
@@ -267,6 +324,11 @@ mod tests {
     #[test]
     fn an_arbitrary_damaged_response_is_read_or_refused() {
         cases(400, properties::check_damage);
+    }
+
+    #[test]
+    fn an_arbitrary_forged_header_is_sent_as_it_is_or_refused() {
+        cases(400, properties::check_forged);
     }
 
     #[test]

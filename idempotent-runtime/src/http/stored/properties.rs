@@ -7,13 +7,15 @@ use ::http::{Response, StatusCode, response};
 use arbtest::arbitrary::{Result, Unstructured};
 use bytes::Bytes;
 
+use super::wire;
 use crate::http::headers::kept;
-use crate::http::stored::{in_one_place, location, read, write, write_tombstone};
+use crate::http::stored::{location, read, write, write_tombstone};
 use crate::record::form::Form;
 use crate::record::kept::Stored;
 
 /// Names that are stored, and names that are not.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
+    "content-length",
     "content-type",
     "connection",
     "date",
@@ -23,10 +25,20 @@ const NAMES: [&str; 12] = [
     "proxy-status",
     "set-cookie",
     "trailer",
+    "transfer-encoding",
     "x-hop",
     "x-order",
     "x-ratelimit-limit",
 ];
+
+/// A result as a record has it.
+pub(super) fn in_one_place(stored: Stored) -> Stored {
+    Stored {
+        bytes: [stored.bytes, stored.tail].concat().into(),
+        tail: Bytes::new(),
+        ..stored
+    }
+}
 
 /// A response as a handler returns it.
 struct AnyResponse {
@@ -39,7 +51,7 @@ struct AnyResponse {
 impl AnyResponse {
     fn any(u: &mut Unstructured<'_>) -> Result<Self> {
         let mut response = Response::new(());
-        let status = StatusCode::from_u16(u.int_in_range(100..=999)?);
+        let status = StatusCode::from_u16(u.int_in_range(200..=999)?);
         *response.status_mut() = status.expect("three digits");
         *response.headers_mut() = any_headers(u)?;
         let trailers = if u.arbitrary()? {
@@ -87,7 +99,7 @@ fn lines(headers: &HeaderMap) -> Vec<(&HeaderName, &HeaderValue)> {
     headers.iter().collect()
 }
 
-/// Checks that any response is read as it was written, without the headers that are not stored.
+/// Checks that any response is read and sent as it was written, without the headers that are not stored.
 pub(crate) fn check_response(u: &mut Unstructured<'_>) -> Result<()> {
     let written = AnyResponse::any(u)?;
     let allowed = if u.ratio(1, 4)? {
@@ -97,6 +109,7 @@ pub(crate) fn check_response(u: &mut Unstructured<'_>) -> Result<()> {
     };
     let allowed = allowed.as_ref().map(<[_; 1]>::as_slice);
     let read = read(&written.write(allowed)).expect("a response of this version");
+    wire::check(&read);
     assert_eq!(read.status, written.head.status);
     assert_eq!((&read.body, read.first), (&written.body, written.first));
 
@@ -122,7 +135,7 @@ fn collected<'a>(lines: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>)
     headers
 }
 
-/// Checks that any bytes in the place of a response are refused, or are a response with the same body.
+/// Checks that any bytes in the place of a response are refused, or are a response with the same body, which hyper sends as it is.
 pub(crate) fn check_bytes(bytes: &Bytes) {
     for form in Form::ALL {
         let stored = Stored {
@@ -136,12 +149,34 @@ pub(crate) fn check_bytes(bytes: &Bytes) {
         if let Some(read) = read(&stored) {
             assert_eq!(form, Form::Http);
             assert!(bytes.ends_with(&read.body));
+            wire::check(&read);
         }
         if let Some(place) = location(&stored) {
             let again = write_tombstone(Some(&place), UNIX_EPOCH);
             assert_eq!(location(&again), Some(place));
         }
     }
+}
+
+/// A length or a connection that a writer of the store puts into the headers or trailers of a record.
+pub(crate) fn check_forged(u: &mut Unstructured<'_>) -> Result<()> {
+    let written = AnyResponse::any(u)?;
+    let bytes = written.write(None).bytes;
+    let name = *u.choose(&NAMES)?;
+    let value = *u.choose(&["0", "2", "chunked", "close", "200"])?;
+    // The headers begin after the time, the status and the flags, with their count.
+    let (before, headers) = bytes.split_at(11);
+    let (count, rest) = headers.split_first_chunk().expect("a count");
+    let count = u32::from_be_bytes(*count) + 1;
+    let mut forged = before.to_vec();
+    forged.extend_from_slice(&count.to_be_bytes());
+    forged.extend_from_slice(&u16::try_from(name.len()).expect("short").to_be_bytes());
+    forged.extend_from_slice(name.as_bytes());
+    forged.extend_from_slice(&u32::try_from(value.len()).expect("short").to_be_bytes());
+    forged.extend_from_slice(value.as_bytes());
+    forged.extend_from_slice(rest);
+    check_bytes(&forged.into());
+    Ok(())
 }
 
 /// Checks that a stored response is read or refused after some of its bytes were changed, or its end was lost.
