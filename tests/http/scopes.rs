@@ -2,7 +2,8 @@
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request};
 use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder};
 
@@ -45,6 +46,90 @@ async fn a_scope_without_a_value_is_missing() {
             assert_eq!(orders.count(), usize::from(status == 200));
         }
     }
+}
+
+/// A service whose scope is this part for each request.
+async fn scoped_by<P>(part: P) -> (Service, Orders)
+where
+    P: serde::Serialize + Clone + Send + Sync + 'static,
+{
+    let layer = IdempotencyLayer::builder(&idempotency());
+    let layer = layer.scope_by(move |_| Some(part.clone()));
+    shop(layer, User { id: None, name: "" }).await
+}
+
+#[tokio::test]
+async fn a_scope_with_a_missing_or_empty_part_at_any_depth_is_missing() {
+    let nobody = None::<u64>;
+    for (service, orders) in [
+        scoped_by(" ").await,
+        scoped_by(()).await,
+        scoped_by(("", "")).await,
+        scoped_by((nobody, nobody)).await,
+        scoped_by(("shop.example", nobody)).await,
+        scoped_by(("shop.example", ("\t", 7))).await,
+        scoped_by(["shop.example", ""]).await,
+        scoped_by(Vec::<u64>::new()).await,
+        scoped_by([0_u64; 0]).await,
+        scoped_by(("shop.example", vec![vec!["ada"], vec![]])).await,
+        scoped_by(std::collections::BTreeMap::<u64, u64>::new()).await,
+        scoped_by(std::collections::BTreeMap::from([("user", nobody)])).await,
+        scoped_by(serde_json::json!({"host": "shop.example", "user": null})).await,
+    ] {
+        let refused = service.send(keyed("/", "a"), "").await;
+        assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
+        assert_eq!(orders.count(), 0);
+    }
+    for (service, orders) in [
+        scoped_by(("shop.example", 0)).await,
+        scoped_by(("shop.example", Some("ada"))).await,
+        scoped_by((false, 'a', 0.5, vec![0_u8])).await,
+        scoped_by(serde_json::json!({"host": "shop.example", "user": {"id": 0}})).await,
+    ] {
+        assert_eq!(service.send(keyed("/", "a"), "").await.status, 200);
+        assert_eq!(orders.count(), 1);
+    }
+}
+
+/// The functions of `docs/http.md`.
+fn host(head: &Parts) -> String {
+    let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    let named = named.or_else(|| Some(head.uri.authority()?.as_str()));
+    named.unwrap_or_default().to_ascii_lowercase()
+}
+
+fn user(head: &Parts) -> Option<u64> {
+    head.extensions.get::<User>()?.id
+}
+
+#[tokio::test]
+async fn the_scope_of_several_hosts_on_the_page_refuses_two_anonymous_clients() {
+    const PAGE: &str = include_str!("../../docs/http.md");
+    assert!(PAGE.contains("scope_by(|head| Some((host(head), user(head)?)))"));
+    let builder = || IdempotencyLayer::builder(&idempotency());
+    let by_host_and_user = || builder().scope_by(|head| Some((host(head), user(head)?)));
+    let nobody = User { id: None, name: "" };
+    let (service, orders) = shop(by_host_and_user(), nobody).await;
+    for client in ["tea", "cake"] {
+        let refused = service.send(keyed("/", "a"), client).await;
+        assert_eq!(refused.refusal(), (400, "scope_missing".to_owned()));
+    }
+    assert_eq!(orders.count(), 0);
+    let ada = User {
+        id: Some(1),
+        name: "ada",
+    };
+    let (service, orders) = shop(by_host_and_user(), ada).await;
+    let send = async |host: &str| {
+        let request = Request::post("/").header("host", host);
+        service
+            .send(request.header("idempotency-key", "a"), "")
+            .await
+    };
+    for (host, is_replay) in [("a", false), ("A", true), ("b", false)] {
+        assert_eq!(send(host).await.is_replay(), is_replay, "{host}");
+    }
+    assert_eq!(orders.count(), 2);
 }
 
 #[tokio::test]

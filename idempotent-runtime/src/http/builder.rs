@@ -127,7 +127,8 @@ impl<S> LayerBuilder<S> {
 
     /// Separates the keys of callers by a part of the request's extension `T`, such as the id of the user that an outer layer
     /// has authenticated. A request with a key, but without the extension, is refused with 400: see
-    /// [`challenge`](Self::challenge) for 401. So is a request whose part is `None` or an empty text.
+    /// [`challenge`](Self::challenge) for 401. So is a request whose part is `None`, `()`, an empty or blank text, or an empty
+    /// list, or has such a part at any depth: all anonymous callers would share it.
     pub fn scope_by_extension<T, P>(
         self,
         part: impl Fn(&T) -> P + Send + Sync + 'static,
@@ -140,7 +141,8 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Separates the keys of callers by what this closure finds in the head of the request. A request with a key, for which it
-    /// returns `None` or an empty text, is refused with 400: see [`challenge`](Self::challenge) for 401.
+    /// returns `None` or a missing part as in [`scope_by_extension`](Self::scope_by_extension), is refused with 400: see
+    /// [`challenge`](Self::challenge) for 401.
     pub fn scope_by<P: KeyPart>(
         self,
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,

@@ -1,14 +1,16 @@
 //! Whose request it is. Two callers with one key make two calls.
 
+mod missing;
+
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use ::http::header::{self, HeaderName};
 use ::http::request;
 
 use crate::call::Call;
-use crate::key::fingerprint::{Fingerprint, KeyPart};
+use crate::key::fingerprint::KeyPart;
 
 /// How the layer finds whose request it is. The methods of [`LayerBuilder`](crate::http::LayerBuilder) that are named `scope` make it.
 #[derive(Clone)]
@@ -162,14 +164,7 @@ impl Scope {
 
 /// Adds a scope of this kind to the key. `None` if it names no caller.
 fn add<P: KeyPart>(kind: &str, part: &P, call: &mut Call) -> Option<()> {
-    /// The scopes that name no caller: `None`, and an empty text.
-    static NOBODY: LazyLock<[Option<Fingerprint>; 2]> = LazyLock::new(|| {
-        let none = Fingerprint::of(&(None::<()>,));
-        let empty = Fingerprint::of(&("",));
-        [none.ok(), empty.ok()]
-    });
-    let scope = Fingerprint::of(&(part,)).ok();
-    if scope.is_some() && NOBODY.contains(&scope) {
+    if missing::has_missing_part(part) {
         return None;
     }
     call.part(kind);
