@@ -8,6 +8,11 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Whether the header is never stored, in no response.
 pub(crate) fn is_never_kept(name: &HeaderName) -> bool {
+    is_in_no_record(name) || is_not_kept_any_more(name)
+}
+
+/// Whether no version has ever stored the header. A record that has it was not written by a layer. Frozen.
+pub(crate) fn is_in_no_record(name: &HeaderName) -> bool {
     // A `match` of texts compares their lengths first.
     let is_listed = matches!(
         name.as_str(),
@@ -36,12 +41,46 @@ pub(crate) fn is_never_kept(name: &HeaderName) -> bool {
             | "tracestate"
             | "x-request-id"
     );
-    let mut families = NEVER_KEPT_FAMILIES.iter();
+    let mut families = IN_NO_RECORD.iter();
     is_listed || families.any(|family| name.as_str().starts_with(family))
 }
 
-/// Headers that start with these are never stored.
-const NEVER_KEPT_FAMILIES: [&str; 4] = ["proxy-", "access-control-", "ratelimit", "x-ratelimit-"];
+/// Headers that start with these are in no record. Frozen.
+const IN_NO_RECORD: [&str; 4] = ["proxy-", "access-control-", "ratelimit", "x-ratelimit-"];
+
+/// Whether earlier versions stored the header. A replay of their records leaves it out.
+fn is_not_kept_any_more(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    let is_listed = matches!(
+        name,
+        // The session of the first client, and what its browser may keep or measure.
+        "set-cookie2" | "authorization" | "clear-site-data" | "timing-allow-origin"
+            // The moment of the first response, and the servers that passed it on.
+            | "expires"
+            | "via"
+            // The names of one request in traces and logs.
+            | "b3"
+            | "baggage"
+            | "traceresponse"
+            | "request-id"
+            | "correlation-id"
+            | "x-correlation-id"
+            | "x-trace-id"
+            | "x-amzn-trace-id"
+            | "x-amzn-requestid"
+            | "x-amz-request-id"
+            | "x-amz-id-2"
+            | "x-ms-request-id"
+            | "x-cloud-trace-context"
+            | "x-datadog-trace-id"
+            | "uber-trace-id"
+            | "cf-ray"
+    );
+    is_listed
+        || name.ends_with("-token")
+        || name.starts_with("x-b3-")
+        || ["session", "csrf"].iter().any(|part| name.contains(part))
+}
 
 /// The headers of a response that are stored, with their repetitions, in their order.
 ///
@@ -111,6 +150,34 @@ mod tests {
             "Server-Timing",
             "Traceparent",
             "X-Request-Id",
+            "Set-Cookie2",
+            "Authorization",
+            "Clear-Site-Data",
+            "Timing-Allow-Origin",
+            "Expires",
+            "Via",
+            "X-Auth-Token",
+            "X-Session-Id",
+            "Sessionid",
+            "X-CSRF",
+            "Csrf-Nonce",
+            "X-B3-TraceId",
+            "B3",
+            "Baggage",
+            "TraceResponse",
+            "Request-Id",
+            "Correlation-Id",
+            "X-Correlation-Id",
+            "X-Trace-Id",
+            "X-Amzn-Trace-Id",
+            "X-Amzn-RequestId",
+            "X-Amz-Request-Id",
+            "X-Amz-Id-2",
+            "X-Ms-Request-Id",
+            "X-Cloud-Trace-Context",
+            "X-Datadog-Trace-Id",
+            "Uber-Trace-Id",
+            "CF-Ray",
         ] {
             assert!(names(&map(&[(name, "x")])).is_empty(), "{name}");
         }
@@ -132,6 +199,10 @@ mod tests {
             "x-order",
             "x-rate",
             "proxied-by",
+            "x-tokens",
+            "token-count",
+            "x-trace",
+            "x-request-ids",
         ] {
             assert_eq!(names(&map(&[(name, "x")])), [name]);
         }
