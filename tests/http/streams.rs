@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::routing::post as on_post;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use http::header::ETAG;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
@@ -49,6 +50,18 @@ async fn assert_tombstone(service: &Service, orders: &Orders, length: usize) {
         assert!(!refused.is_replay());
     }
     assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn a_list_of_headers_also_filters_the_location_of_a_tombstone() {
+    for (kept, has_location) in [(ETAG, false), (http::header::LOCATION, true)] {
+        let layer = scoped(&idempotency()).stream().keep_headers([kept]);
+        let (service, _) = service(layer.build(), "text/csv", || chunks(3)).await;
+        service.send(keyed("/", "a"), "").await;
+        let refused = service.send(keyed("/", "a"), "").await;
+        assert_eq!(refused.refusal(), (409, "result_unavailable".to_owned()));
+        assert_eq!(refused.headers.contains_key("location"), has_location);
+    }
 }
 
 fn chunks(count: usize) -> Body {

@@ -175,7 +175,11 @@ fn record<B: Body>(
             fits(&stored).then_some(stored)
         });
     whole.unwrap_or_else(|| {
-        let location = head.headers.get(header::LOCATION);
+        let is_kept = options
+            .kept_headers
+            .as_deref()
+            .is_none_or(|allowed| allowed.contains(&header::LOCATION));
+        let location = head.headers.get(header::LOCATION).filter(|_| is_kept);
         let tombstone = stored::write_tombstone(location, now);
         if fits(&tombstone) {
             tombstone

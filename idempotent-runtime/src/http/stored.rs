@@ -37,7 +37,7 @@ pub(super) struct StoredResponse {
     pub(super) body: Bytes,
 }
 
-/// Writes a whole response. Of its headers it keeps `allowed`, else all but those that are never kept.
+/// Writes a whole response. Of its headers and trailers it keeps `allowed`, else all but those that are never kept.
 pub(super) fn write(
     head: &response::Parts,
     (body, trailers): (&Bytes, Option<&HeaderMap>),
@@ -50,7 +50,7 @@ pub(super) fn write(
     let announces = head.headers.contains_key(header::TRAILER);
     bytes.put_u8(if announces { ANNOUNCES_TRAILERS } else { 0 });
     put_headers(&mut bytes, Some(&head.headers), allowed);
-    put_headers(&mut bytes, trailers, None);
+    put_headers(&mut bytes, trailers, allowed);
     // The body is copied once, into the record.
     stored(Form::Http, bytes, body.clone())
 }
@@ -116,7 +116,7 @@ fn stored(form: Form, bytes: Vec<u8>, tail: Bytes) -> Stored {
 }
 
 fn put_headers(bytes: &mut Vec<u8>, from: Option<&HeaderMap>, allowed: Option<&[HeaderName]>) {
-    let is_allowed = |name: &HeaderName| allowed.is_none_or(|allowed| allowed.contains(name));
+    let is_allowed = |name: &HeaderName| allowed.is_none_or(|allowed| is_allowed(name, allowed));
     let lines = from.into_iter().flat_map(headers::kept);
     let at = bytes.len();
     bytes.put_u32(0);
@@ -137,6 +137,12 @@ fn put_headers(bytes: &mut Vec<u8>, from: Option<&HeaderMap>, allowed: Option<&[
         count += 1;
     }
     bytes[at..at + 4].copy_from_slice(&count.to_be_bytes());
+}
+
+/// Whether a list of headers allows a header. gRPC has its status in headers or trailers: it is no header that describes the result.
+pub(super) fn is_allowed(name: &HeaderName, allowed: &[HeaderName]) -> bool {
+    let is_status = || name.as_str().starts_with("grpc-");
+    allowed.contains(name) || is_status()
 }
 
 fn get_headers(bytes: &mut Bytes) -> Option<HeaderMap> {
@@ -310,6 +316,21 @@ mod tests {
         let read = read(&stored).expect("a response");
         assert_eq!(read.headers.len(), 1);
         assert_eq!(read.headers[header::LOCATION], "/7");
+    }
+
+    #[test]
+    fn a_list_of_headers_also_filters_trailers_but_not_the_status_of_grpc() {
+        let mut trailers = HeaderMap::new();
+        for name in ["x-sum", "x-order", "grpc-status", "grpc-message"] {
+            trailers.insert(name, HeaderValue::from_static("0"));
+        }
+        let content = (&Bytes::new(), Some(&trailers));
+        let allowed = [HeaderName::from_static("x-order")];
+        let stored = write(&head(&[]), content, Some(&allowed), UNIX_EPOCH);
+        let read = read(&stored).and_then(|read| read.trailers);
+        let read = read.expect("trailers");
+        let names: Vec<_> = read.keys().map(HeaderName::as_str).collect();
+        assert_eq!(names, ["x-order", "grpc-status", "grpc-message"]);
     }
 
     #[test]

@@ -115,12 +115,14 @@ options! {
         options.response_limit = bytes;
     }
 
-    /// Responses are streams: they pass without being read into memory, as large responses do. Responses of the type `text/event-stream` are always streams.
+    /// Responses are streams: they pass without being read into memory, as large responses do. Responses of the types `text/event-stream`,
+    /// `application/x-ndjson`, `application/json-seq` and `multipart/x-mixed-replace` are always streams.
     fn stream(options) {
         options.is_stream = true;
     }
 
-    /// Stores only these headers of responses. Default: all headers that describe the response, and not its connection, its
+    /// Stores only these headers and trailers of responses, the `Location` of a tombstone only if it is in this list, and always
+    /// the status of gRPC. Default: all headers that describe the response, and not its connection, its
     /// client or its moment. Headers that are never stored, such as `Set-Cookie`, are not stored either if they are in this
     /// list.
     fn keep_headers(options, names: impl IntoIterator<Item = HeaderName>) {
