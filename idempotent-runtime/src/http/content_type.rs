@@ -35,12 +35,21 @@ pub(crate) fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
 
 const GRPC: &[u8] = b"application/grpc";
 
-/// Whether a body of this content type is a stream of events, which may have no end.
-pub(crate) fn is_event_stream(content_type: Option<&HeaderValue>) -> bool {
-    starts_with(content_type, EVENT_STREAM) && essence(content_type).len() == EVENT_STREAM.len()
+/// Whether a body of this content type is a stream of events, records or images, which may have no end.
+pub(crate) fn is_stream(content_type: Option<&HeaderValue>) -> bool {
+    let essence = essence(content_type);
+    let is = |name: &&[u8]| essence.eq_ignore_ascii_case(name);
+    let suffix = essence.last_chunk::<9>();
+    STREAMS.iter().any(is) || suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"+json-seq"))
 }
 
-const EVENT_STREAM: &[u8] = b"text/event-stream";
+const STREAMS: [&[u8]; 5] = [
+    b"text/event-stream",
+    b"application/x-ndjson",
+    b"application/ndjson",
+    b"application/json-seq",
+    b"multipart/x-mixed-replace",
+];
 
 /// Whether the content type starts with this name. Most content types do not, so the end of their essence is not looked for.
 fn starts_with(content_type: Option<&HeaderValue>, name: &[u8]) -> bool {
@@ -84,9 +93,20 @@ mod tests {
         for text in ["", "application/grp", "application/grpc-web"] {
             assert!(!found(is_grpc, text), "{text}");
         }
-        assert!(found(is_event_stream, "TEXT/event-stream; charset=utf-8"));
-        assert!(!found(is_event_stream, "text/event-streams"));
-        assert!(!is_json(None) && !is_grpc(None) && !is_event_stream(None));
+        for text in [
+            "TEXT/event-stream; charset=utf-8",
+            "application/x-ndjson",
+            "application/NDJSON",
+            "application/json-seq;charset=utf-8",
+            "application/geo+json-seq",
+            "multipart/x-mixed-replace; boundary=a",
+        ] {
+            assert!(found(is_stream, text), "{text}");
+        }
+        for text in ["text/event-streams", "application/json", "multipart/mixed"] {
+            assert!(!found(is_stream, text), "{text}");
+        }
+        assert!(!is_json(None) && !is_grpc(None) && !is_stream(None));
     }
 
     #[test]
@@ -94,6 +114,6 @@ mod tests {
         let value = |bytes: &[u8]| HeaderValue::from_bytes(bytes).unwrap();
         assert!(!is_json(Some(&value(b"application/json; a=\xff"))));
         assert!(is_grpc(Some(&value(b"application/grpc; a=\xff"))));
-        assert!(is_event_stream(Some(&value(b"text/event-stream; a=\xff"))));
+        assert!(is_stream(Some(&value(b"text/event-stream; a=\xff"))));
     }
 }

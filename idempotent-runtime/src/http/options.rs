@@ -58,7 +58,7 @@ impl RouteOptions {
     /// Whether a response with these headers is a stream, which is not read into memory.
     pub(super) fn streams(&self, headers: &HeaderMap) -> bool {
         let content_type = headers.get(header::CONTENT_TYPE);
-        self.is_stream || content_type::is_event_stream(content_type)
+        self.is_stream || content_type::is_stream(content_type)
     }
 }
 
