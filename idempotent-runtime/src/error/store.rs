@@ -74,6 +74,24 @@ impl StoreError {
         }))
     }
 
+    /// Makes an error of `kind` of an error whose text a server has chosen. A long text, or one with control characters, would fill
+    /// logs and the memory of each caller: only its escaped beginning stays.
+    #[cfg(any(
+        feature = "redis",
+        feature = "mysql",
+        feature = "postgres",
+        feature = "sqlite"
+    ))]
+    pub(crate) fn of_server(
+        kind: StoreErrorKind,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Self {
+        match excerpt(&source) {
+            Some(text) => Self::new(kind, text),
+            None => Self::new(kind, source),
+        }
+    }
+
     /// Sets the reason: what the store did or is, as the rest of a sentence that begins with "the store". By default the reason
     /// depends on the kind.
     ///
@@ -158,6 +176,52 @@ impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         Some(&*self.0.source)
     }
+}
+
+/// The most characters of an error's text that are kept.
+#[cfg(any(
+    feature = "redis",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+))]
+const LONGEST_TEXT: usize = 300;
+
+/// The most bytes of the other parts of an error, which its `Debug` shows.
+#[cfg(any(
+    feature = "redis",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+))]
+const LONGEST_DEBUG: usize = 4 * LONGEST_TEXT;
+
+/// The escaped beginning of the text of an error. `None` if the error can stay as it is.
+#[cfg(any(
+    feature = "redis",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+))]
+fn excerpt(error: &dyn StdError) -> Option<String> {
+    let text = error.to_string();
+    let end = text.char_indices().nth(LONGEST_TEXT).map(|(end, _)| end);
+    let is_short = end.is_none() && format!("{error:?}").len() <= LONGEST_DEBUG;
+    if is_short && !text.contains(char::is_control) {
+        return None;
+    }
+    let mut excerpt = String::new();
+    for char in text[..end.unwrap_or(text.len())].chars() {
+        if char.is_control() {
+            excerpt.extend(char.escape_default());
+        } else {
+            excerpt.push(char);
+        }
+    }
+    if end.is_some() {
+        excerpt.push('…');
+    }
+    Some(excerpt)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl Failures {
         if self.sends_once && matches!(error.code(), Some("MOVED" | "ASK")) {
             let reason =
                 "is one node of a cluster and does not have this key (write `redis-cluster://`)";
-            return StoreError::new(StoreErrorKind::Misconfigured, error)
+            return StoreError::of_server(StoreErrorKind::Misconfigured, error)
                 .reason(reason)
                 .place(self.place.to_string());
         }
@@ -45,7 +45,7 @@ fn with_reason(kind: StoreErrorKind, error: RedisError) -> StoreError {
     let reason = reason_for(&error);
     let is_foreign = reply_of(&error)
         .is_some_and(|(code, details)| effective_code(&code, &details) == "WRONGTYPE");
-    let mut error = StoreError::new(kind, error);
+    let mut error = StoreError::of_server(kind, error);
     if is_foreign {
         error = error.foreign_record();
     }
@@ -125,6 +125,7 @@ fn is_misconfiguration(details: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
     use std::io;
 
     use ::redis::{make_extension_error, parse_redis_value};
@@ -274,6 +275,27 @@ mod tests {
         assert_eq!(kind(&again, refused()), StoreErrorKind::Unknown);
         let oom = make_extension_error("OOM".to_owned(), None);
         assert_eq!(kind(&again, oom), StoreErrorKind::Full);
+    }
+
+    #[test]
+    fn a_long_or_unprintable_text_of_the_server_is_cut_and_escaped() {
+        for code in ["ERR", "MOVED"] {
+            let text = format!("unknown command '{}'", "x".repeat(1_000_000));
+            let error = make_extension_error(code.to_owned(), Some(text));
+            let error = failures(true).of_operation(error);
+            let source = error.source().expect("the error of the client");
+            for text in [error.to_string(), source.to_string(), format!("{error:?}")] {
+                assert!(text.len() < 2_000, "{code}: {}", text.len());
+            }
+        }
+        let error = make_extension_error("ERR".to_owned(), Some("a\n\x1b[31mb é".to_owned()));
+        let error = failures(true).of_operation(error);
+        let text = error.source().expect("an error").to_string();
+        assert!(text.contains("a\\n\\u{1b}[31mb é"), "{text}");
+        // The error of the client stays, if it is short.
+        let short = failures(true).of_operation(make_extension_error("OOM".to_owned(), None));
+        let source = short.source().expect("an error");
+        assert!(source.downcast_ref::<RedisError>().is_some());
     }
 
     #[test]

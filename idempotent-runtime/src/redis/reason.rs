@@ -168,11 +168,14 @@ fn reason_for_permission(details: &str) -> Cow<'static, str> {
     }
 }
 
+/// No command has a longer name.
+const LONGEST_COMMAND: usize = 64;
+
 /// The first quoted word, if it is the name of a command.
 fn quoted(text: &str) -> Option<&str> {
     let word = text.split(['\'', '`']).nth(1)?;
     let is_part = |char: char| char.is_ascii_alphanumeric() || "|._-".contains(char);
-    (!word.is_empty() && word.chars().all(is_part)).then_some(word)
+    ((1..=LONGEST_COMMAND).contains(&word.len()) && word.chars().all(is_part)).then_some(word)
 }
 
 fn reason_for_tls(text: &str) -> &'static str {

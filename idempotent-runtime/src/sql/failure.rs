@@ -101,7 +101,7 @@ fn store_error(
     reason: Option<&'static str>,
     source: sqlx::Error,
 ) -> StoreError {
-    let failure = StoreError::new(kind, source);
+    let failure = StoreError::of_server(kind, source);
     match reason {
         Some(reason) => failure.reason(reason),
         None => failure,
@@ -210,6 +210,7 @@ fn kind_of_result_code(code: i32) -> StoreErrorKind {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error as _;
     use std::io;
 
     use super::refusal::refused;
@@ -309,6 +310,20 @@ mod tests {
         ] {
             assert_eq!(kind_of_result_code(code), kind, "{code}");
         }
+    }
+
+    #[test]
+    fn a_long_or_unprintable_text_of_the_database_is_cut_and_escaped() {
+        let long = || sqlx::Error::Protocol("x".repeat(1_000_000));
+        for error in [
+            statement_failed(long(), "a test"),
+            connect_failed(long(), "a test"),
+        ] {
+            assert!(format!("{error:?}").len() < 2_000);
+        }
+        let error = statement_failed(sqlx::Error::Protocol("a\x1b[31m".to_owned()), "a test");
+        let text = error.source().expect("an error").to_string();
+        assert!(text.contains("a\\u{1b}[31m"), "{text}");
     }
 
     #[test]
