@@ -210,3 +210,25 @@ async fn a_route_without_a_request_is_a_note_of_the_doctor_and_no_warning() {
     let note = findings.find(|finding| finding.found().contains("`POST /parcels`"));
     assert_eq!(note.map(Finding::level), Some(Level::Note));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_ttl_below_a_second_is_a_warning_of_the_log_and_of_the_doctor() {
+    let file = File::new(
+        "[all]\nttl = \"1ms\"\n[endpoints.\"POST /parcels\"]\nttl = \"999ms\"\n[endpoints.\"POST /notes\"]\nttl = \"1s\"",
+    );
+    let log = LogCapture::start();
+    let handle = file.handle().unwrap();
+    let why = "an equal call that begins later runs again (is the unit right?)";
+    let all = format!("{}: `ttl = 1ms` for every endpoint: {why}", file.at(2));
+    let parcels = format!("{}: `ttl = 999ms` for `POST /parcels`: {why}", file.at(4));
+    assert_eq!(
+        log.events(),
+        [format!("WARN {all}"), format!("WARN {parcels}")]
+    );
+    let diagnosis = handle.doctor().await;
+    for line in [all, parcels] {
+        let mut findings = diagnosis.findings().iter();
+        let found = findings.find(|finding| finding.found() == line);
+        assert_eq!(found.map(|found| found.level()), Some(Level::Warning));
+    }
+}

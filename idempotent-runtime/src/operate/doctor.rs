@@ -54,7 +54,7 @@ impl Idempotency {
     /// Call it at start-up, or by hand as an operator. It checks whether every operation works, how long an operation takes
     /// compared to the [deadline](crate::Builder::deadline), whether records expire in time, and how the store is configured:
     /// for example the permissions, eviction and persistence of a Redis. It also reports functions of this program that share
-    /// one `name`, settings that disable the guard, and routes of `for_route` of a layer for HTTP that have had no request, which may be misspelled.
+    /// one `name`, settings that disable the guard or have a `ttl` below a second, and routes of `for_route` of a layer for HTTP that have had no request, which may be misspelled.
     ///
     /// It takes about half a second and sixty round trips. It uses one key with a random name under the handle's prefix. The
     /// key is removed at the end. If that fails, it expires after a minute.
@@ -91,6 +91,13 @@ impl Idempotency {
         findings.extend(disabled.map(|disabled| {
             let disabled = Finding::new(Level::Problem, disabled);
             disabled.advise("remove the setting and call `Idempotency::reload` as soon as the calls can be guarded again")
+        }));
+        let short = shared.known_endpoints().short_ttls().into_iter();
+        findings.extend(short.map(|short| {
+            let short = Finding::new(Level::Warning, short);
+            short.advise(
+                "write a `ttl` that is longer than the time in which a client repeats a request",
+            )
         }));
         let unused = shared.known_endpoints().routes_without_requests();
         findings.extend(unused.into_iter().map(|route| {

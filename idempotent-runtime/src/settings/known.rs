@@ -108,7 +108,7 @@ impl KnownEndpoints {
             return Err(SetupError::new(what));
         };
         let table = settings.read().map_err(|problems| setup_error(&problems))?;
-        let (disabled, unknown) = {
+        let (harmful, unknown) = {
             let mut state = self.write_state();
             let ignored = state.ignored_settings(&table);
             if !ignored.is_empty() {
@@ -122,11 +122,13 @@ impl KnownEndpoints {
                 called.policy = table.resolve(name).apply(called.attribute).policy;
                 called.reported = false;
             }
-            (state.disabled(), state.unknown_endpoints())
+            let mut harmful = state.disabled();
+            harmful.extend(state.table.short_ttls());
+            (harmful, state.unknown_endpoints())
         };
         let unknown = unknown.into_iter().filter(|unknown| !unknown.may_follow);
         let unknown = unknown.map(|unknown| unknown.line);
-        for problem in disabled.into_iter().chain(unknown) {
+        for problem in harmful.into_iter().chain(unknown) {
             tracing::warn!(target: "idempotence", "{problem}");
         }
         Ok(())
@@ -285,6 +287,11 @@ impl KnownEndpoints {
     /// The settings in force that disable the guard, a line each.
     pub(crate) fn disabled(&self) -> Vec<String> {
         self.read_state().disabled()
+    }
+
+    /// The settings of a `ttl` below a second, a line each.
+    pub(crate) fn short_ttls(&self) -> Vec<String> {
+        self.read_state().table.short_ttls()
     }
 
     /// Whether calls of this endpoint redeem one-time tokens, as far as this process knows.

@@ -1,10 +1,12 @@
 //! The settings of the file and of the environment, and which of them is in force for an endpoint.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::overrides::{Overrides, Resolved, in_capitals};
 use super::setting::Origin;
 use crate::error::closest::closest;
+use crate::policy::duration::Written;
 
 /// The settings of one source.
 #[derive(Debug, Default)]
@@ -81,6 +83,20 @@ impl Table {
         all.chain(named).collect()
     }
 
+    /// A line for each `ttl` below a second.
+    pub(crate) fn short_ttls(&self) -> Vec<String> {
+        let short = |overrides: &Overrides, endpoints: &str| {
+            let ttl = overrides.ttl.as_ref()?;
+            let (origin, value) = (&ttl.origin, Written(ttl.value));
+            (ttl.value < SHORT_TTL)
+                .then(|| format!("{origin}: `ttl = {value}` for {endpoints}: {RUNS_AGAIN}"))
+        };
+        let named = self.in_file.iter().chain(&self.in_env);
+        let named = named.filter_map(|(name, named)| short(&named.overrides, &format!("`{name}`")));
+        let all = short(&self.all, "every endpoint");
+        all.into_iter().chain(named).collect()
+    }
+
     /// A line for each endpoint that has settings but is not among the `known` endpoints.
     pub(crate) fn unknown_endpoints(&self, known: &[&str]) -> Vec<UnknownEndpoint> {
         let capitals: Vec<String> = known.iter().copied().map(in_capitals).collect();
@@ -122,6 +138,10 @@ pub(crate) struct UnknownEndpoint {
     pub(crate) may_follow: bool,
 }
 
+/// No client repeats a request so soon, so a shorter `ttl` is more likely a wrong unit.
+const SHORT_TTL: Duration = Duration::from_secs(1);
+
+const RUNS_AGAIN: &str = "an equal call that begins later runs again (is the unit right?)";
 const UNGUARDED: &str = "bodies run unguarded, so equal calls run at the same time and again (calls with a one-time token stay guarded; \
      a call with `fence = true` still draws its number, but gets 0 without an answer of the store, which its resource refuses)";
 const FIRST_CALL: &str = "(a function without the option `name` becomes known with its first call)";
