@@ -153,6 +153,11 @@ impl Keying {
         }
     }
 
+    /// Whether fingerprints cannot be made without the secret.
+    pub(crate) fn has_secret(&self) -> bool {
+        matches!(self.state, State::HmacMd5(_) | State::HmacSha256(_))
+    }
+
     /// Starts a fingerprint.
     #[inline]
     pub fn hasher(&self) -> Hasher {

@@ -82,6 +82,7 @@ impl Idempotency {
         let mut findings = probe.exercise().await;
         findings.extend(durability(shared.store().durability()));
         findings.push(digest(shared.keying()));
+        findings.extend(downstream_keys(shared.keying()));
         findings.extend(probe.examine().await);
         findings.extend(shared_names().into_iter().map(|shared| {
             let shared = Finding::new(Level::Problem, shared);
@@ -177,6 +178,13 @@ fn route_without_requests(unmatched: &UnmatchedRoute) -> Finding {
         Level::Note
     };
     Finding::new(level, unmatched.to_string()).advise(AS_THE_ROUTER)
+}
+
+/// Keys that the bodies of calls send to other services.
+fn downstream_keys(keying: &Keying) -> Option<Finding> {
+    let found = "keys are made without a secret, so whoever guesses the key of a call can compute its `downstream_key`";
+    let advice = "call `.secret(…)` if another service takes these keys from several callers";
+    (!keying.has_secret()).then(|| Finding::new(Level::Note, found).advise(advice))
 }
 
 fn digest(keying: &Keying) -> Finding {

@@ -108,6 +108,11 @@ async fn the_doctor_reports_the_digest_of_keys() {
     // An attacker without the secret cannot make two inputs collide.
     let secret = diagnose(plain().secret("a secret")).await;
     assert_found(&secret, Level::Fine, "keys are made by HMAC-MD5");
+    let predicted = "can compute its `downstream_key`: call `.secret(…)`";
+    for diagnosis in [by_default, sha256] {
+        assert_found(&diagnosis, Level::Note, predicted);
+    }
+    assert!(!secret.to_string().contains("downstream_key"), "{secret}");
 }
 
 /// A memory store that changes the reported remaining time to live.
