@@ -58,6 +58,9 @@ impl Answer {
     /// `in_progress` until the deadline, or after an error of the handler. Then send
     /// it again only with the same [key](Self::key): a new key could do the work twice.
     ///
+    /// False for the answer of another server after a redirect: that server does not know what the first one has done. An answer
+    /// that a middleware makes without the URL of the request is such an answer, too.
+    ///
     /// False after `payload_mismatch`, too. The key belongs to a request with another payload, which may have done its work: find out
     /// why the payloads differ before you make a new key.
     pub fn ends_key(&self) -> bool {

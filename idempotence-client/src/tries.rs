@@ -115,7 +115,10 @@ impl Tries {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<(Response, Advice)> {
+        let server = request.url().origin();
         let response = next.run(request, extensions).await?;
+        // After a redirect the answer may be of another server, which does not know what the first one has done.
+        let is_of_server = response.url().origin() == server;
         let status = response.status();
         let is_refusal = status.is_client_error() || status.is_server_error();
         let limit = if is_refusal {
@@ -138,7 +141,7 @@ impl Tries {
             key: key.clone(),
             tries,
             is_replay,
-            ends_key: advice::ends_key(status, is_replay, problem.as_ref()),
+            ends_key: is_of_server && advice::ends_key(status, is_replay, problem.as_ref()),
             retry_after: advice::retry_after(headers, problem.as_ref()),
             problem,
         };
@@ -155,7 +158,7 @@ fn judge(
         Ok(Ok((response, advice))) => (Ok(response), advice),
         Ok(Err(error)) => {
             let advice = Advice::after(&error);
-            (Err(Failure::Error(error)), advice)
+            (Err(Failure::of(error)), advice)
         }
         Err(_) => (Err(Failure::TimedOut), Advice::Repeat(None)),
     }

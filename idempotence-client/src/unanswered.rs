@@ -44,6 +44,19 @@ pub(crate) enum Failure {
     TimedOut,
 }
 
+impl Failure {
+    /// The failure without the query and the fragment of the URL, which may have secrets: errors get into logs.
+    pub(crate) fn of(mut error: reqwest_middleware::Error) -> Self {
+        if let reqwest_middleware::Error::Reqwest(error) = &mut error
+            && let Some(url) = error.url_mut()
+        {
+            url.set_query(None);
+            url.set_fragment(None);
+        }
+        Self::Error(error)
+    }
+}
+
 impl Unanswered {
     /// The unanswered request, if this is the error of one.
     pub fn of(error: &reqwest_middleware::Error) -> Option<&Self> {
@@ -64,6 +77,7 @@ impl Unanswered {
     }
 
     /// The error of the last try, of reqwest or of a middleware inside of this one. `None` if the answer did not come in time.
+    /// The URL of an error of reqwest has no query.
     ///
     /// Also after `is_connect` the work may be done: an earlier try, or the server before a redirect, may have done it.
     pub fn last_error(&self) -> Option<&reqwest_middleware::Error> {

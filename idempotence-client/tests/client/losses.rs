@@ -250,3 +250,24 @@ async fn closed_port() -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/orders", listener.local_addr().unwrap())
 }
+
+#[tokio::test]
+async fn the_error_of_an_unanswered_request_hides_its_query() {
+    let proxy = Proxy::start(vec![([127, 0, 0, 1], 1).into()], vec![Fault::LoseRequest]).await;
+    let requests = requests().deadline(Duration::from_secs(1));
+    let url = format!("{}?token=s3cret#place", proxy.url());
+    let error = guarded(requests).post(url).send().await.unwrap_err();
+    let unanswered = Unanswered::of(&error).expect("no answer");
+    let last = unanswered.last_error().expect("an error");
+    for text in [
+        format!("{error:?}"),
+        format!("{unanswered:?}"),
+        format!("{last:?}"),
+        last.to_string(),
+    ] {
+        assert!(
+            !text.contains("s3cret") && !text.contains("#place"),
+            "{text}"
+        );
+    }
+}

@@ -70,3 +70,14 @@ async fn control_by_default_reqwest_sends_the_key_to_another_server() {
     assert_eq!(response.status().as_u16(), 201);
     assert!(other.requests()[0].contains_key("idempotency-key"));
 }
+
+#[tokio::test]
+async fn the_answer_of_another_server_after_a_redirect_does_not_end_the_key() {
+    let ((_, server), (_, other_server)) = (serve().await, serve().await);
+    let url = format!("http://{server}/moved/{}", other_server.port());
+    let response = send(client(), url).await;
+    assert_eq!(response.status().as_u16(), 201);
+    assert!(!Answer::of(&response).unwrap().ends_key());
+    let response = send(client(), format!("http://{server}/moved")).await;
+    assert!(Answer::of(&response).unwrap().ends_key());
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap, HeaderValue};
 use idempotence_client::IdempotentRequests;
-use reqwest::{Body, Request, Response};
+use reqwest::{Body, Request, Response, ResponseBuilderExt as _};
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error, Middleware, Next, Result};
 use tokio::time::Instant;
 
@@ -88,8 +88,11 @@ impl Middleware for Script {
         });
         let step = self.steps.lock().unwrap().pop_front();
         match step {
-            None => Ok(Response::from(http::Response::new("done"))),
-            Some(Step::Answer(answer)) => Ok(Response::from(answer)),
+            None => Ok(from_server(
+                http::Response::new(Body::from("done")),
+                &request,
+            )),
+            Some(Step::Answer(answer)) => Ok(from_server(answer, &request)),
             Some(Step::Failure) => Err(Error::middleware(std::fmt::Error)),
             Some(Step::Silence) => std::future::pending().await,
             Some(Step::Lost) => {
@@ -102,6 +105,17 @@ impl Middleware for Script {
             }
         }
     }
+}
+
+/// The answer of the server of the request: it has the URL of the request, as each answer of reqwest.
+fn from_server(mut answer: http::Response<Body>, request: &Request) -> Response {
+    let mut made = http::Response::builder().url(request.url().clone());
+    if let Some(extensions) = made.extensions_mut() {
+        // A step may have another URL.
+        extensions.extend(std::mem::take(answer.extensions_mut()));
+        *answer.extensions_mut() = std::mem::take(extensions);
+    }
+    Response::from(answer)
 }
 
 /// All requests to the host of the script.
