@@ -229,6 +229,6 @@ async fn a_ttl_below_a_second_is_a_warning_of_the_log_and_of_the_doctor() {
     for line in [all, parcels] {
         let mut findings = diagnosis.findings().iter();
         let found = findings.find(|finding| finding.found() == line);
-        assert_eq!(found.map(|found| found.level()), Some(Level::Warning));
+        assert_eq!(found.map(Finding::level), Some(Level::Warning));
     }
 }
