@@ -182,7 +182,7 @@ fn route_without_requests(unmatched: &UnmatchedRoute) -> Finding {
 
 /// Keys that the bodies of calls send to other services.
 fn downstream_keys(keying: &Keying) -> Option<Finding> {
-    let found = "keys are made without a secret, so whoever guesses the key of a call can compute its `downstream_key`";
+    let found = "keys are made without a secret, so a reader who guesses the key of a call can compute its `downstream_key`";
     let advice = "call `.secret(…)` if another service takes these keys from several callers";
     (!keying.has_secret()).then(|| Finding::new(Level::Note, found).advise(advice))
 }
