@@ -248,6 +248,7 @@ async fn a_server_of_another_kind_is_named_with_the_reason() {
     assert_text(&refused(&url).await, &at, reason);
 }
 
+#[cfg(feature = "redis-rustls")]
 #[tokio::test]
 async fn a_port_with_or_without_tls_is_named_with_the_reason() {
     let (plain, tls) = (
