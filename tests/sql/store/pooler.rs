@@ -13,9 +13,12 @@ async fn everything_works_behind_a_pooler(pool_mode: &str) {
     let server = PostgresServer::shared().unwrap();
     let pooler = PgBouncer::start(server, pool_mode).unwrap();
     let url = pooler.url(&server.database().unwrap());
-    // Each store has a pool of its own, so their sessions share the sessions of the pooler.
+    // Each store has a pool of its own, so their sessions share the sessions of the pooler. In session mode a connection keeps
+    // its session: three times six are fewer than the twenty sessions of the pooler, so no connection waits for ever.
     let connect = async || {
-        let pool = PoolOptions::<Postgres>::new().test_before_acquire(false);
+        let pool = PoolOptions::<Postgres>::new()
+            .test_before_acquire(false)
+            .max_connections(6);
         let store = PostgresStore::new(pool.connect(&url).await.unwrap());
         store.migrate().await.unwrap();
         store
