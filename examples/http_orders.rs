@@ -32,7 +32,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use idempotence::http::{Decision, IdempotencyLayer, IdempotencyOutcome, Payload};
+use idempotence::http::{ContinueLayer, Decision, IdempotencyLayer, IdempotencyOutcome, Payload};
 use idempotence::integrations::axum::IdempotencyKey;
 use idempotence::sql::{self, Retry};
 use idempotence::{Counter, Error, Event, Idempotency, SqliteStore, idempotent};
@@ -95,6 +95,7 @@ fn app(shop: Shop, metrics: Metrics, idempotency: &Idempotency) -> Router {
         .route_layer(from_fn(authenticate))
         .route("/metrics", get(async move || metrics.to_text()))
         .layer(from_fn(trace))
+        .layer(ContinueLayer::new())
         .with_state(shop)
 }
 

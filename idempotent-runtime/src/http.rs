@@ -51,8 +51,8 @@
 //!
 //! # Where the layer belongs
 //!
-//! Outermost first: traces, request ids, panics, timeouts, CORS, compression, authentication, rate limits, this layer, the
-//! handler. Layers outside of it also run for replays.
+//! Outermost first: timeouts, [`ContinueLayer`], traces, request ids, panics, CORS, compression, authentication, rate limits, this
+//! layer, the handler. Layers outside of it also run for replays.
 //!
 //! The endpoint of a request is its method and its route. With the features `axum` and `actix` the route is what the router has
 //! matched, also in nested routers. Without them name the route with [`route`](LayerBuilder::route).
@@ -60,7 +60,8 @@
 //! # Cancellation
 //!
 //! If the client hangs up while the handler runs, the handler and its end continue in their own task, and
-//! [`Idempotency::drain`](crate::Idempotency::drain) waits for them. After a panic of the handler the key stays taken until its
+//! [`Idempotency::drain`](crate::Idempotency::drain) waits for them. [`ContinueLayer`] keeps the task-locals of outer
+//! middlewares there. After a panic of the handler the key stays taken until its
 //! lease ends: repetitions get 409 `outcome_unknown`.
 
 #[cfg(feature = "actix")]
@@ -71,6 +72,7 @@ mod builder;
 mod config;
 pub(crate) mod content_type;
 mod context;
+mod continue_layer;
 pub mod cors;
 mod decision;
 #[cfg(feature = "utoipa")]
@@ -91,6 +93,7 @@ pub(crate) mod problem;
 pub(crate) mod profile;
 mod rejection;
 pub(crate) mod route;
+mod running;
 mod scope;
 mod service;
 mod stored;
@@ -98,6 +101,7 @@ mod stored;
 pub use self::body::ReplayBody;
 pub use self::builder::{HasScope, LayerBuilder, NoScope};
 pub use self::context::IdempotencyOutcome;
+pub use self::continue_layer::{ContinueFuture, ContinueLayer, ContinueService};
 pub use self::decision::Decision;
 pub use self::future::ResponseFuture;
 pub use self::key::source::KeySource;

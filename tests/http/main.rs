@@ -13,6 +13,7 @@ mod http2;
 mod in_process;
 mod keys;
 mod leases;
+mod locals;
 mod operators;
 mod payloads;
 mod plain_tower;

@@ -50,6 +50,7 @@ pub struct Rest<T> {
     run: T,
     caller: Caller,
     token: TrackerToken,
+    has_locals: bool,
 }
 
 impl<T> fmt::Debug for Rest<T> {
@@ -58,12 +59,36 @@ impl<T> fmt::Debug for Rest<T> {
     }
 }
 
+#[cfg(feature = "http")]
+impl<T> Rest<T> {
+    /// The rest of a future that holds the task-locals of its caller inside.
+    pub(crate) fn with_locals(run: T, caller: Caller, token: TrackerToken) -> Self {
+        Self {
+            run,
+            caller,
+            token,
+            has_locals: true,
+        }
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.caller.runtime
+    }
+}
+
 impl<T: Future> Rest<T> {
     /// Runs it inside the scope and the span of the caller.
     pub(crate) async fn run(self) {
-        let Self { run, caller, token } = self;
+        let Self {
+            run,
+            caller,
+            token,
+            has_locals,
+        } = self;
         let run = async move {
+            let explained = ExplainPanic { has_locals };
             drop(run.await);
+            drop(explained);
             drop(token);
         };
         let run = run.instrument(caller.span);
@@ -74,10 +99,38 @@ impl<T: Future> Rest<T> {
     }
 }
 
-struct Caller {
+/// Logs a likely reason if the rest of a call panics.
+struct ExplainPanic {
+    has_locals: bool,
+}
+
+impl Drop for ExplainPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.has_locals {
+            tracing::warn!(
+                target: "idempotence",
+                "a call panicked after its caller had dropped it; its task has no task-locals of the caller: `http::ContinueLayer` outside of all middlewares keeps them"
+            );
+        }
+    }
+}
+
+/// What a dropped future takes from its caller.
+pub(crate) struct Caller {
     runtime: Handle,
     scope: Option<Idempotency>,
     span: tracing::Span,
+}
+
+impl Caller {
+    /// The caller of the future that is polled now. `None` without a runtime.
+    pub(crate) fn current() -> Option<Self> {
+        Some(Self {
+            runtime: Handle::try_current().ok()?,
+            scope: Idempotency::scoped(),
+            span: tracing::Span::current(),
+        })
+    }
 }
 
 impl<R: Send + 'static> Finish<R> {
@@ -107,11 +160,7 @@ impl<R, T: Detach<R>> Future for Finish<R, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if this.caller.is_none() {
-            this.caller = Handle::try_current().ok().map(|runtime| Caller {
-                runtime,
-                scope: Idempotency::scoped(),
-                span: tracing::Span::current(),
-            });
+            this.caller = Caller::current();
         }
         let Some(run) = &mut this.run else {
             return Poll::Pending;
@@ -132,7 +181,12 @@ impl<R, T: Detach<R>> Drop for Finish<R, T> {
             (self.run.take(), self.caller.take(), self.polling)
         {
             let token = self.shared.tracker().track();
-            T::detach(Rest { run, caller, token });
+            T::detach(Rest {
+                run,
+                caller,
+                token,
+                has_locals: false,
+            });
         }
     }
 }

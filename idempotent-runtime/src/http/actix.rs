@@ -4,10 +4,12 @@
 //! head waits in a [`Local`](local::Local): the request of actix until the handler runs, and its response until the guard is done.
 
 mod body;
+mod continuing;
 mod convert;
 mod local;
 mod service;
 
 pub use self::body::GuardedBody;
+pub use self::continuing::ActixContinueService;
 pub(crate) use self::convert::{new_headers, old_headers};
 pub use self::service::{ActixFuture, ActixService};

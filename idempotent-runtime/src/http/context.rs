@@ -7,6 +7,8 @@ use ::http::request;
 use actix_web::dev::Extensions;
 
 use crate::call::Call;
+#[cfg(feature = "actix")]
+use crate::http::running::Running;
 use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::held::Held;
 
@@ -33,7 +35,7 @@ pub(super) fn is_claimed_outside(head: &request::Parts, call: &Call) -> bool {
     claim.is_some_and(|claim| call.has_key_of(&claim.shared, &claim.site))
 }
 
-/// Copies the calls of outer layers from the extensions of actix to the head of a request.
+/// Copies the calls of outer layers, and the mark of the outermost layer, from the extensions of actix to the head of a request.
 #[cfg(feature = "actix")]
 pub(super) fn read_context(local: &Extensions, head: &mut request::Parts) {
     if let Some(context) = local.get::<IdempotencyContext>() {
@@ -41,6 +43,9 @@ pub(super) fn read_context(local: &Extensions, head: &mut request::Parts) {
     }
     if let Some(outside) = local.get::<ClaimedOutside>() {
         head.extensions.insert(outside.clone());
+    }
+    if let Some(running) = local.get::<Running>() {
+        head.extensions.insert(running.clone());
     }
 }
 

@@ -23,6 +23,7 @@ use crate::http::lang;
 use crate::http::options::RouteOptions;
 use crate::http::payload::{Payload, PayloadHead};
 use crate::http::rejection::Rejection;
+use crate::http::running::Running;
 use crate::http::scope::FindScope;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
@@ -49,6 +50,7 @@ pub(super) struct Ending {
     held: Held,
     rules: Rules,
     options: Arc<RouteOptions>,
+    running: Option<Running>,
 }
 
 impl Ending {
@@ -69,7 +71,9 @@ impl Ending {
             mut held,
             rules,
             options,
+            running,
         } = self;
+        let running = running.map(|running| running.begin(held.shared()));
         let results = held.shared().result_options();
         let is_claimed = held.is_claimed();
         held.mark_after_panic();
@@ -77,6 +81,7 @@ impl Ending {
         // an allocation of more than a kilobyte takes several times as long.
         let response = Box::pin(held.in_span(call));
         async move {
+            let _running = running;
             let mut held = held;
             let mut outcome = {
                 let mut body = pin!(async {
@@ -164,12 +169,11 @@ where
             held: running,
             rules: plan.rules(),
             options: Arc::clone(plan.options),
+            running: head.extensions.get::<Running>().cloned(),
         };
         let lang = lang::from_headers(&head.headers);
-        match handler
-            .finish(ending, Request::from_parts(head, body))
-            .await
-        {
+        let finish = handler.finish(ending, Request::from_parts(head, body));
+        match finish.await {
             Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
             Err(error) => Ok(plan.refuse(Rejection::of(error, None, lang))),
         }

@@ -65,7 +65,7 @@ use crate::http::problem::Problem;
 use crate::result::once::Once;
 
 pub use self::extract::OptionalIdempotencyKey;
-pub use crate::http::actix::{ActixFuture, ActixService, GuardedBody};
+pub use crate::http::actix::{ActixContinueService, ActixFuture, ActixService, GuardedBody};
 pub use crate::http::key::fault::HeaderFault;
 pub use crate::integrations::key::IdempotencyKey;
 pub use crate::integrations::rejection::HeaderRejection;

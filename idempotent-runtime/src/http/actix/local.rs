@@ -187,13 +187,18 @@ impl<R> Future for LocalRun<R> {
 
 impl<R: 'static> Detach<R> for LocalRun<R> {
     fn detach(rest: Rest<Self>) {
-        if can_spawn() {
-            drop(actix_web::rt::spawn(rest.run()));
-        } else {
-            tracing::warn!(
-                target: "idempotence", "a guarded request was dropped outside of a runtime of actix or a `LocalSet`, so its handler is stopped and its key stays taken until the lease ends"
-            );
-        }
+        detach_local(rest);
+    }
+}
+
+/// Runs the rest of a request in its own task, on the thread of its worker.
+pub(super) fn detach_local<F: Future + 'static>(rest: Rest<F>) {
+    if can_spawn() {
+        drop(actix_web::rt::spawn(rest.run()));
+    } else {
+        tracing::warn!(
+            target: "idempotence", "a guarded request was dropped outside of a runtime of actix or a `LocalSet`, so its handler is stopped and its key stays taken until the lease ends"
+        );
     }
 }
 

@@ -457,7 +457,7 @@ const OPERATE: [&str; 4] = [
 ];
 
 /// The files of HTTP from the bottom up: each uses only files before it.
-const HTTP: [&str; 49] = [
+const HTTP: [&str; 52] = [
     "http/headers",
     "http/content_type",
     "http/route",
@@ -490,6 +490,8 @@ const HTTP: [&str; 49] = [
     "http/grpc/refusal",
     "http/grpc/outcome",
     "http/grpc",
+    "http/running",
+    "http/continue_layer",
     "http/context",
     "http/stored",
     "http/options",
@@ -507,6 +509,7 @@ const HTTP: [&str; 49] = [
     "http/actix/body",
     "http/actix/convert",
     "http/actix/local",
+    "http/actix/continuing",
     "http/actix/service",
     "http/actix",
     "http/cors",
