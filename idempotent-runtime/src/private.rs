@@ -27,7 +27,7 @@ pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
-/// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it.
+/// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it, as the state of actix or axum is.
 #[diagnostic::on_unimplemented(
     message = "`using` needs an `Idempotency`, not `{Self}`",
     label = "not an `Idempotency`",
@@ -65,6 +65,20 @@ impl<T: Using + ?Sized> Using for Arc<T> {
 impl<T: Using + ?Sized> Using for Box<T> {
     fn idempotency(&self) -> &Idempotency {
         T::idempotency(self)
+    }
+}
+
+#[cfg(feature = "actix")]
+impl<T: Using + ?Sized> Using for actix_web::web::Data<T> {
+    fn idempotency(&self) -> &Idempotency {
+        T::idempotency(self)
+    }
+}
+
+#[cfg(feature = "axum")]
+impl<T: Using> Using for axum::extract::State<T> {
+    fn idempotency(&self) -> &Idempotency {
+        T::idempotency(&self.0)
     }
 }
 

@@ -12,3 +12,4 @@ mod refusals;
 mod replays;
 mod routes;
 mod shop;
+mod state;
