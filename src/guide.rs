@@ -11,6 +11,7 @@
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
+//! | how to replace a table of idempotency keys that you wrote by hand | [`hand_written`] |
 //! | how to use tokens, counters, seen-sets, Bloom filters, order numbers and request ids | [`mechanisms`] |
 //! | how to call a guarded function from code without `async`, from smol, and from actix | [`runtimes`] |
 //! | how to test functions that have the attribute | [`testing`] |
@@ -32,6 +33,10 @@ pub mod errors {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guarantees.md")]
 pub mod guarantees {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/hand-written.md")]
+pub mod hand_written {}
 
 // The page needs the layer and axum: its examples do not compile without these features.
 #[doc = include_str!("links.md")]

@@ -1,0 +1,76 @@
+//! Each scenario with short times.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use idempotence_by_hand::scenarios::{Answers, Design, Scenario, Times, run};
+
+const GUARDED: Times = Times {
+    unit: Duration::from_millis(400),
+    acquire: Duration::from_mins(1),
+};
+/// Callers that wait for each other give up soon.
+const BY_HAND: Times = Times {
+    acquire: Duration::from_secs(2),
+    ..GUARDED
+};
+
+async fn guarded(scenario: Scenario) -> (usize, usize, usize, usize) {
+    counts(&run(scenario, Design::Guarded, GUARDED).await.unwrap())
+}
+
+async fn by_hand(scenario: Scenario) -> (usize, usize, usize, usize) {
+    counts(&run(scenario, Design::ByHand, BY_HAND).await.unwrap())
+}
+
+/// Receipts, refusals, failures, and keys that were paid twice.
+fn counts(answers: &Answers) -> (usize, usize, usize, usize) {
+    let Answers {
+        receipts,
+        refused,
+        failed,
+        paid_twice,
+        ..
+    } = *answers;
+    (receipts, refused, failed, paid_twice)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_equal_posts_gets_one_receipt() {
+    assert_eq!(guarded(Scenario::FiftyEqual).await, (50, 0, 0, 0));
+    assert_eq!(guarded(Scenario::ElevenEqual).await, (11, 0, 0, 0));
+}
+
+/// Each duplicate has one connection of the pool and waits for a second one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_hand_a_crowd_of_equal_posts_blocks_itself() {
+    let (_, _, failed, paid_twice) = by_hand(Scenario::FiftyEqual).await;
+    assert!(failed >= 9, "{failed} failed");
+    assert_eq!(paid_twice, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_are_answered_beside_a_crowd() {
+    assert_eq!(guarded(Scenario::Strangers).await, (4, 0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_sessions_change_no_answer() {
+    assert_eq!(guarded(Scenario::RepeatableRead).await, (5, 0, 0, 0));
+    assert_eq!(guarded(Scenario::LockTimeout).await, (5, 0, 0, 0));
+    assert_eq!(by_hand(Scenario::RepeatableRead).await, (1, 0, 4, 0));
+    assert_eq!(by_hand(Scenario::LockTimeout).await, (1, 0, 4, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_amount_under_a_key_is_refused() {
+    assert_eq!(guarded(Scenario::OtherAmount).await, (1, 1, 0, 0));
+    // By hand the second amount gets the receipt of the first one, and nobody knows.
+    assert_eq!(by_hand(Scenario::OtherAmount).await, (2, 0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_of_the_server_each_key_is_paid_once() {
+    let (receipts, refused, _, paid_twice) = guarded(Scenario::Restart).await;
+    assert_eq!((receipts, refused, paid_twice), (400, 0, 0));
+}
