@@ -68,11 +68,6 @@ impl Layers {
         Ok(Self { files, edges })
     }
 
-    /// The modules that have their own file, such as `store/redis`, without modules of tests.
-    pub fn modules(&self) -> impl Iterator<Item = &str> {
-        self.files.iter().map(|file| module(&file.name))
-    }
-
     /// The dependency cycles. There are none if the files can be ordered so that each uses only files before it.
     pub fn cycles(&self) -> Vec<Cycle> {
         let reached: Vec<_> = (0..self.files.len()).map(|file| self.reach(file)).collect();
@@ -176,7 +171,7 @@ impl Display for Cycle {
 }
 
 /// Whether `module` is `room`, or a module under it.
-pub fn is_within(module: &str, room: &str) -> bool {
+fn is_within(module: &str, room: &str) -> bool {
     let rest = module.strip_prefix(room);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
