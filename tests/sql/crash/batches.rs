@@ -121,9 +121,10 @@ const RETRY: &str = "the retry";
 const TTL: Duration = Duration::from_hours(1);
 /// The lease of the first process, for which the retry waits.
 const LEASE: Duration = Duration::from_secs(1);
+/// The deadline of the first process.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// The lease and the grace of a dead process, and time for a busy machine.
-const MAX_WAIT: Duration = Duration::from_secs(15);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 /// Kills the victim at each message, until a crash is after the last message, or has lost an answer.
 fn at_every_message(server: &impl Server, victim: Victim, answers: Answers) -> Vec<Crash> {
@@ -150,7 +151,7 @@ fn at_every_message(server: &impl Server, victim: Victim, answers: Answers) -> V
         let (reached, ended): (Vec<_>, Vec<_>) =
             stopped.into_iter().partition(|lane| lane.is_reached);
         let retries = reached.into_iter().map(async |lane| {
-            let handle = handle(&lane.url);
+            let handle = handle(&lane.url, MAX_WAIT);
             let name = name(lane.point);
             let calls = (0..CALLS).map(|call| pay(&handle, &name, call, RETRY, || ()));
             let retried: Result<_, _> = join_all(calls).await.into_iter().collect();
@@ -229,10 +230,10 @@ async fn pay(
     }
 }
 
-fn handle(url: &str) -> Idempotency {
+fn handle(url: &str, deadline: Duration) -> Idempotency {
     match scheme(url) {
-        "postgres" => on_one_connection::<Postgres>(url),
-        _ => on_one_connection::<MySql>(url),
+        "postgres" => on_one_connection::<Postgres>(url, deadline),
+        _ => on_one_connection::<MySql>(url, deadline),
     }
 }
 
@@ -240,12 +241,12 @@ fn scheme(url: &str) -> &str {
     url.split_once(':').unwrap().0
 }
 
-fn on_one_connection<DB: Database>(url: &str) -> Idempotency {
+fn on_one_connection<DB: Database>(url: &str, deadline: Duration) -> Idempotency {
     let options: <DB::Connection as Connection>::Options = url.parse().unwrap();
     let pool = PoolOptions::<DB>::new().max_connections(1);
     let pool = pool.test_before_acquire(false).connect_lazy_with(options);
     let handle = Idempotency::builder(SqlStore::new(pool));
-    handle.deadline(DEADLINE).build().unwrap()
+    handle.deadline(deadline).build().unwrap()
 }
 
 const PRINTED: &str = "printed: ";
@@ -262,7 +263,7 @@ fn a_process_with_many_calls() {
     // One thread, so that all calls begin before the first message.
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let handle = handle(&url);
+        let handle = handle(&url, DEADLINE);
         let calls = (0..CALLS).map(async |call| {
             let ended = OnceLock::new();
             let at_its_end = || {

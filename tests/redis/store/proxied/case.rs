@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Traffic};
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::store::Entry;
+use idempotent_runtime::store::{Entry, StoreError};
 use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
 use tokio::time::{sleep, timeout};
 
@@ -71,9 +71,11 @@ impl Case {
             self.plan(proxy);
         }
         let begun = Instant::now();
-        // So that a few calls at once go in batches.
-        let store = RedisStore::options().batch_above(2);
-        let store = match store.connect(&proxy.url()).await {
+        let patience = match self.moment {
+            Moment::SetUp => Duration::ZERO,
+            _ => MAX_WAIT,
+        };
+        let store = match connect(&proxy.url(), patience).await {
             Ok(store) => make(store),
             Err(_) if self.moment == Moment::SetUp => return in_time(begun),
             Err(error) => return Err(format!("no connection: {error}")),
@@ -100,7 +102,7 @@ impl Case {
         let drained = idempotency.drain(MAX_WAIT).await;
         drained.map_err(|error| error.to_string())?;
 
-        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        let clean = connect(&server.url(), MAX_WAIT).await.unwrap();
         for called in calls {
             let Called {
                 id,
@@ -122,7 +124,7 @@ impl Case {
         proxy: &RedisProxy,
         idempotency: &Idempotency,
     ) -> Result<Called, String> {
-        let clean = RedisStore::connect(&server.url()).await.unwrap();
+        let clean = connect(&server.url(), MAX_WAIT).await.unwrap();
         let id = next() as u64;
         let key = format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
         let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -226,6 +228,18 @@ impl Case {
         };
         let failure = || format!("with {stored:?} the next call (ran: {ran}) got {outcome:?}");
         expected.then_some(()).ok_or_else(failure)
+    }
+}
+
+/// Connects, and tries again for so long: a slow machine answers many new connections too late.
+async fn connect(url: &str, patience: Duration) -> Result<RedisStore, StoreError> {
+    let begun = Instant::now();
+    loop {
+        // So that a few calls at once go in batches.
+        let connected = RedisStore::options().batch_above(2).connect(url).await;
+        if connected.is_ok() || begun.elapsed() >= patience {
+            return connected;
+        }
     }
 }
 

@@ -121,9 +121,27 @@ fn remove() -> Change {
     Change::Remove { expected: VALUE }
 }
 
+/// Sends a batch. On a slow machine the server may stop its insert, which waits for others for at most 100 ms: then it is sent again.
 async fn send(
     connection: &mut MySqlConnection,
     mut requests: Vec<Request>,
+) -> Result<Vec<(String, Option<Found>)>, Failed> {
+    let mut tries = 5;
+    loop {
+        let found = send_once(connection, &mut requests).await;
+        let is_late =
+            |failed: &Failed| format!("{:?}", failed.error).contains("max_statement_time");
+        tries -= 1;
+        if tries == 0 || !found.as_ref().is_err_and(is_late) {
+            return found;
+        }
+    }
+}
+
+/// Sends a batch that may meet a locked row.
+async fn send_once(
+    connection: &mut MySqlConnection,
+    requests: &mut [Request],
 ) -> Result<Vec<(String, Option<Found>)>, Failed> {
     requests.sort_by(|one, other| one.key.cmp(&other.key));
     let refs: Vec<&Request> = requests.iter().collect();

@@ -128,8 +128,8 @@ fn no_answer_is_older_than_the_commit_or_uncommitted() {
             let mut connection = store.pool().acquire().await.unwrap();
             // MySQL keeps the last row locked that it reads.
             let keys = ["a removed", "dirty", "taken", "unused"];
-            let requests = keys.map(|key| Request::new(key, claim())).into();
-            let batch = send(&mut connection, requests);
+            let mut requests = keys.map(|key| Request::new(key, claim()));
+            let batch = send_once(&mut connection, &mut requests);
             let change = async {
                 while number(&store, WAITING).await == 0 && Instant::now() < deadline {}
                 run(
