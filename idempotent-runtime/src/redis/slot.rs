@@ -1,6 +1,7 @@
 //! The slot of a key or a command.
 
 use ::redis::{Arg, Cmd};
+use crc16::{State, XMODEM};
 
 /// The slot of a key: the CRC of the key, or of its part in the first braces if this is not empty (Redis Cluster specification,
 /// "Hash tags").
@@ -10,32 +11,8 @@ pub(super) fn slot_of_key(key: &[u8]) -> u16 {
         let close = rest.iter().position(|byte| *byte == b'}')?;
         (close > 0).then_some(&rest[..close])
     });
-    let crc = tag.unwrap_or(key).iter().fold(0, |crc: u16, byte| {
-        (crc << 8) ^ CRC[usize::from((crc >> 8) ^ u16::from(*byte))]
-    });
-    crc % 16_384
+    State::<XMODEM>::calculate(tag.unwrap_or(key)) % 16_384
 }
-
-/// The table of CRC-16/XMODEM.
-const CRC: [u16; 256] = {
-    let mut table = [0; 256];
-    let mut index: u16 = 0;
-    while index < 256 {
-        let mut crc = index << 8;
-        let mut bit = 0;
-        while bit < 8 {
-            let is_set = crc & 0x8000 != 0;
-            crc <<= 1;
-            if is_set {
-                crc ^= 0x1021;
-            }
-            bit += 1;
-        }
-        table[index as usize] = crc;
-        index += 1;
-    }
-    table
-};
 
 /// The slot of a command on a record; `None` for other commands.
 pub(super) fn slot_of(command: &Cmd) -> Option<u16> {
