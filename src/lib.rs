@@ -72,6 +72,9 @@ pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Pla
 #[cfg(feature = "redis")]
 pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
 
+#[cfg(feature = "seal")]
+pub use idempotent_runtime::{SealKey, SealKeys};
+
 // The page needs all databases: its examples do not compile without their features.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 #[doc = include_str!("links.md")]

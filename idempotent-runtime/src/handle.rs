@@ -4,6 +4,8 @@ pub(crate) mod builder;
 mod connect;
 pub(crate) mod drain;
 pub(crate) mod endpoints;
+#[cfg(feature = "seal")]
+mod seal;
 #[cfg(feature = "toml")]
 mod watch;
 

@@ -88,6 +88,8 @@ pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use protocol::body_context::{AnyIntent, Fenced, IdempotencyContext, OneIntent};
 pub use protocol::token::Token;
 pub use protocol::token::redemption::Redeemed;
+#[cfg(feature = "seal")]
+pub use record::seal::{SealKey, SealKeys};
 #[cfg(feature = "redis")]
 pub use redis::{RedisConnection, RedisOptions, RedisStore};
 pub use result::codec::Codec;

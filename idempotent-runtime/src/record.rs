@@ -8,5 +8,8 @@ pub(crate) mod form;
 pub(crate) mod kept;
 mod line;
 pub(crate) mod owner;
+#[cfg(feature = "seal")]
+pub(crate) mod seal;
+pub(crate) mod sealing;
 pub(crate) mod shape;
 pub(crate) mod token;

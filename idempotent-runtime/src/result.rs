@@ -5,5 +5,6 @@ pub(crate) mod codec;
 pub(crate) mod once;
 pub(crate) mod options;
 pub(crate) mod outcome;
+pub(crate) mod records;
 pub(crate) mod replay;
 pub(crate) mod replay_mode;

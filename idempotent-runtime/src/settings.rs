@@ -63,7 +63,7 @@ use crate::settings::table::{Layer, Table};
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
-/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
+/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_SEAL`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
 /// variables that Kubernetes sets for a service named `idempotence…` are also ignored. Any other variable that begins with
 /// `IDEMPOTENCE_` is an error.
 ///

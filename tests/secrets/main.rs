@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod recorder;
+mod sealed;
 mod spy;
 mod urls;
 

@@ -8,6 +8,7 @@ mod environment;
 mod file;
 mod listing;
 mod reload;
+mod seal_keys;
 mod watch;
 
 use std::future::{Future, poll_fn, ready};

@@ -57,7 +57,8 @@ impl Call {
             let refusal = match claim.instrument(call.span.clone()).await {
                 Ok(RowClaim::Claimed) => return Ok(held),
                 Ok(RowClaim::Taken(record)) => {
-                    Refusal::from_record(call, &Arc::new(SeenRecord::new(record)), false)
+                    let seen = SeenRecord::new(&held.row.key, record);
+                    Refusal::from_record(call, &Arc::new(seen), false)
                 }
                 Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
                 Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
@@ -97,9 +98,10 @@ impl OwnRow {
     fn new(call: CallContext) -> Self {
         let now = Moment::now();
         let owner = Owner::at(now);
+        let key = call.key();
         Self {
-            record: call.claim_record(owner, now),
-            key: call.key(),
+            record: call.claim_record(&key, owner, now),
+            key,
             owner,
             call: Arc::new(call),
         }
@@ -136,7 +138,9 @@ impl InTx {
     ///
     /// If the result could not be written. In this case the transaction must not be committed.
     pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
-        let OwnRow { call, owner, .. } = &*self.row;
+        let OwnRow {
+            call, key, owner, ..
+        } = &*self.row;
         let policy = &call.policy;
         let is_unknown = matches!(end.kept, Kept::Unknown);
         let stays = end.success || end.kept.keeps_key();
@@ -147,7 +151,7 @@ impl InTx {
             let done = if is_unknown {
                 call.marked_record(*owner, now, ttl)
             } else {
-                call.done_record(*owner, now, ttl, &end.kept)
+                call.done_record(key, *owner, now, ttl, &end.kept)
             };
             let written = tx.replace(self.row.written(), &done);
             let written = written.instrument(call.span.clone()).await;

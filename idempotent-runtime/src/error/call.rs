@@ -66,7 +66,7 @@ pub enum Error {
     Unavailable(Failure),
     /// The store is not set up for the call. The body did not run.
     Misconfigured(Failure),
-    /// The key holds a record that this version did not write. The body did not run.
+    /// The key holds a record that this version did not write, or a result that was not sealed for this key. The body did not run.
     ForeignRecord(Failure),
     /// The claim could not be renewed in time. The body was stopped at an await, so its work may be done or not. With the
     /// option `tx`: when the body returned, the row was no longer in the transaction, for example because the body continued
@@ -133,6 +133,13 @@ impl Error {
             "refused because the key holds {found}, which this version did not write; \
              remove the key, or choose another `prefix` of the handle"
         );
+        Self::ForeignRecord(Failure::new(site, what, None))
+    }
+
+    /// The refusal of a call whose key has a result that this program did not write for it. `found` says what is wrong, and what to
+    /// do.
+    pub(crate) fn foreign_result(site: Site, found: &'static str) -> Self {
+        let what = format!("refused because the key holds {found}");
         Self::ForeignRecord(Failure::new(site, what, None))
     }
 

@@ -17,8 +17,10 @@ use crate::key::name::shown;
 use crate::observe::{Observer, Observers};
 use crate::policy::deadline;
 use crate::protocol::shared::{Options, Shared};
+use crate::record::sealing::{Sealing, Unsealed};
 use crate::result::codec::Codec;
 use crate::result::options::ResultOptions;
+use crate::result::records::Records;
 use crate::settings::Settings;
 use crate::settings::known::KnownEndpoints;
 use crate::settings::registered::report_shared_names;
@@ -37,6 +39,7 @@ pub struct Builder {
     cleanup_limit: usize,
     logs_holder: bool,
     result_options: ResultOptions,
+    pub(super) sealing: Arc<dyn Sealing>,
     observers: Observers,
     settings: Option<Settings>,
 }
@@ -137,6 +140,7 @@ impl Builder {
             cleanup_limit: 10_000,
             logs_holder: false,
             result_options: ResultOptions::default(),
+            sealing: Arc::new(Unsealed),
             observers: Observers::new(),
             settings: None,
         }
@@ -316,7 +320,10 @@ impl Builder {
             prefix: self.prefix,
             deadline: self.deadline,
             retry_hint: self.retry_hint,
-            results: self.result_options,
+            records: Records {
+                options: self.result_options,
+                sealing: self.sealing,
+            },
             observers: self.observers,
             cleanup_limit: self.cleanup_limit,
             logs_holder: self.logs_holder,

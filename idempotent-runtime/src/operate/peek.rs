@@ -229,7 +229,7 @@ impl Idempotency {
             Err(error) => return Err(Error::store_operation(site, error)),
         };
         let fence = fence.and_then(|entry| Some(FenceLine::read(&entry.value).ok()?.fence));
-        let Some(record) = self.shared().result_options().read_record(&entry.value) else {
+        let Some(record) = self.shared().records().read(&entry.value) else {
             return Err(Error::foreign(site, shape::describe(&entry.value)));
         };
         Ok(Some(Peek {

@@ -170,7 +170,7 @@ impl<'a> ClaimGuard<'a> {
                         }
                         Ok(Some(entry)) => {
                             self.first_sent = None;
-                            return Err(NotWon::Taken(kept_claim::seen(lease.call(), entry)));
+                            return Err(NotWon::Taken(kept_claim::seen(lease, entry)));
                         }
                         Ok(None) | Err(_) => break error,
                     }

@@ -16,6 +16,7 @@ use crate::policy::times::Times;
 use crate::protocol::shared::Shared;
 use crate::protocol::token::of_call::CallToken;
 use crate::record::call as record;
+use crate::record::call::Head;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
@@ -115,27 +116,38 @@ impl CallContext {
     }
 
     /// The record with which the call claims its key.
-    pub(crate) fn claim_record(&self, owner: Owner, now: Moment) -> Bytes {
+    pub(crate) fn claim_record(&self, key: &Key, owner: Owner, now: Moment) -> Bytes {
         if self.policy.is_done_at_once() {
-            return self.done_record(owner, now, self.times.ttl, &Kept::Nothing);
+            return self.done_record(key, owner, now, self.times.ttl, &Kept::Nothing);
         }
-        record::running(owner, self.payload.as_ref(), now, self.times.expiry)
+        record::running(&self.head(owner, now, self.times.expiry))
     }
 
     /// The record of a call that has ended, and whose outcome is unknown. It expires after `lasts`.
     pub(crate) fn marked_record(&self, owner: Owner, now: Moment, lasts: Duration) -> Bytes {
-        record::marked(owner, self.payload.as_ref(), now, lasts)
+        record::marked(&self.head(owner, now, lasts))
     }
 
     /// The record of the done call. It expires after `lasts`.
     pub(crate) fn done_record(
         &self,
+        key: &Key,
         owner: Owner,
         now: Moment,
         lasts: Duration,
         kept: &Kept,
     ) -> Bytes {
-        record::done(owner, self.payload.as_ref(), now, lasts, kept)
+        let head = self.head(owner, now, lasts);
+        self.shared.records().done(key, &head, kept)
+    }
+
+    fn head(&self, owner: Owner, now: Moment, lasts: Duration) -> Head<'_> {
+        Head {
+            owner,
+            payload: self.payload.as_ref(),
+            now,
+            lasts,
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::world::{self, Moment};
 pub(crate) fn may_be(call: &CallContext, record: &Bytes) -> bool {
     // The other calls never give their claims more time.
     let is_completed = call.policy.release == Release::OnError;
-    let read = || call.shared.result_options().read_record(record);
+    let read = || call.shared.records().read(record);
     is_completed
         && Record::may_be_claim(record)
         && read().is_some_and(|read| read.is_older_claim_than_its_time(world::time_of_day()))
@@ -38,9 +38,9 @@ pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(lease.key())).await
         && entry.value == record
     {
-        return seen(call, entry);
+        return seen(lease, entry);
     }
-    Arc::new(SeenRecord::new(record))
+    Arc::new(SeenRecord::new(lease.key(), record))
 }
 
 /// What replaces such a claim when the store has room for it: a done record without a result. `end` is the record that found no
@@ -53,14 +53,16 @@ pub(crate) fn tombstone(lease: &Lease, end: &Bytes) -> Bytes {
     let (now, lasts) = (Moment::now_of(*process), lease.end_ttl(end));
     lease
         .call()
-        .done_record(*owner, now, lasts, &Kept::TooLarge)
+        .done_record(lease.key(), *owner, now, lasts, &Kept::TooLarge)
 }
 
 /// The record that the store shows under the key.
-pub(crate) fn seen(call: &CallContext, entry: Entry) -> Arc<SeenRecord> {
-    let read = call.shared.result_options().read_record(&entry.value);
+pub(crate) fn seen(lease: &Lease, entry: Entry) -> Arc<SeenRecord> {
+    let call = lease.call();
+    let read = call.shared.records().read(&entry.value);
     let is_completed = call.policy.release == Release::OnError;
     let is_kept = is_completed && read.is_some_and(|read| read.is_kept_claim(entry.ttl));
     let kept_for = entry.ttl.filter(|_| is_kept);
-    Arc::new(SeenRecord::with_time(entry.value, kept_for))
+    let record = SeenRecord::with_time(lease.key(), entry.value, kept_for);
+    Arc::new(record)
 }

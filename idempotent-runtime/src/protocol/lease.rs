@@ -144,7 +144,9 @@ impl Lease {
 
     /// Does the same as [`leave`](Self::leave), for a call that sends nothing more: stops its renewal.
     pub(crate) fn finish(&self, record: Option<&Bytes>) {
-        let seen = || last_seen(record.map(|record| Arc::new(SeenRecord::new(record.clone()))));
+        let seen = || {
+            last_seen(record.map(|record| Arc::new(SeenRecord::new(self.key(), record.clone()))))
+        };
         self.table().finish(self.listed(), |_| None, seen);
     }
 
@@ -173,7 +175,7 @@ impl Lease {
             return false;
         }
         if let Of::Later(_) = self.of {
-            state.set_shown_record(self.record());
+            state.set_shown_record(self.key(), self.record());
         }
         let phase = match self.call().token {
             None => Phase::Running,
@@ -275,7 +277,10 @@ impl Lease {
     fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
         let now = Moment::now_of(*process);
-        Ending::Complete(self.call().done_record(*owner, now, lasts, kept))
+        Ending::Complete(
+            self.call()
+                .done_record(self.key(), *owner, now, lasts, kept),
+        )
     }
 
     /// The record of a call whose outcome is unknown, for `ttl` from now on, whatever `release` says.
@@ -382,7 +387,8 @@ impl Leader for Lease {
     }
 
     fn shown_record(&self) -> Arc<SeenRecord> {
-        self.in_flight().state().shown_record(self.record())
+        let (key, record) = (self.key(), self.record());
+        self.in_flight().state().shown_record(key, record)
     }
 }
 

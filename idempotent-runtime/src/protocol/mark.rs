@@ -34,7 +34,7 @@ fn marked(lease: &Lease) -> (Bytes, Instant) {
     let until = state.good_until() + grace;
     let remaining = until.duration_since(Instant::now());
     let record = call.marked_record(lease.claim().owner, call.shared.moment(), remaining);
-    state.set_shown_record(&record);
+    state.set_shown_record(lease.key(), &record);
     (record, until)
 }
 

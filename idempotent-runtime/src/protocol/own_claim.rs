@@ -27,8 +27,8 @@ impl OwnClaim {
         let now = call.shared.moment();
         let owner = Owner::at(now);
         Self {
+            record: call.claim_record(&key, owner, now),
             key,
-            record: call.claim_record(owner, now),
             owner,
             process: now.process,
             fence: OnceLock::new(),

@@ -44,7 +44,7 @@ impl Refusal {
         is_running: bool,
     ) -> Self {
         let call = of.call();
-        let options = call.shared.result_options();
+        let records = call.shared.records();
         let replay = || {
             Self(Why::Replay(Replay::new(
                 Arc::clone(of) as _,
@@ -52,15 +52,18 @@ impl Refusal {
             )))
         };
         // Only a call with a payload compares it with the record.
-        if call.payload.is_none() && call.policy.replay && record.result(options).is_some() {
+        if call.payload.is_none() && call.policy.replay && record.result(records).is_some() {
             return replay();
         }
-        let Some(read) = options.read_record(record.bytes()) else {
+        let Some(read) = record.read(records) else {
             return Error::foreign(call.site.clone(), shape::describe(record.bytes())).into();
         };
-        let has_result = || call.policy.replay && record.result_in(&read).is_some();
-        if !read.differs_from(call.payload.as_ref()) && has_result() {
-            return replay();
+        if call.policy.replay {
+            match record.result_in(records, &read) {
+                Ok(Some(_)) if !read.differs_from(call.payload.as_ref()) => return replay(),
+                Ok(_) => {}
+                Err(found) => return Error::foreign_result(call.site.clone(), found).into(),
+            }
         }
         Self::by_holder(call, &read, is_running, record.kept_for())
     }
@@ -155,7 +158,7 @@ impl Refusal {
             Why::Replay(replay) => replay,
         };
         let call = replay.of.call();
-        let stored = replay.record.result(call.shared.result_options());
+        let stored = replay.record.result(call.shared.records());
         let reading = Reading(Some(call));
         let read = stored.and_then(|stored| keep.replay(stored));
         reading.finish();
@@ -222,7 +225,7 @@ fn duplicate(
 
 /// The error of a call whose key has the record of a call that is done.
 fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
-    match call.shared.result_options().read_record(record.bytes()) {
+    match record.read(call.shared.records()) {
         Some(read) => Error::AlreadyDone(duplicate(call, &read, false, None)),
         None => Error::foreign(call.site.clone(), shape::describe(record.bytes())),
     }

@@ -5,28 +5,31 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::record::call::{Record, State};
-use crate::record::kept::{Kept, Stored};
-use crate::result::options::ResultOptions;
+use crate::record::call::Record;
+use crate::record::kept::Stored;
+use crate::result::records::Records;
+use crate::store::Key;
 
 /// The bytes under a key, which duplicates of one call share.
 #[derive(Debug)]
 pub(crate) struct SeenRecord {
+    key: Key,
     bytes: Bytes,
     /// How long the record still lived when it was read, if it is a claim that is kept for the whole `ttl`: see
     /// [`kept_claim`](crate::protocol::kept_claim).
     kept_for: Option<Duration>,
-    /// The stored result. It is read once, however many duplicates get it.
-    result: OnceLock<Option<Stored>>,
+    /// The stored result, if there is one. It is read once, however many duplicates get it.
+    result: OnceLock<Result<Option<Stored>, &'static str>>,
 }
 
 impl SeenRecord {
-    pub(crate) fn new(bytes: Bytes) -> Self {
-        Self::with_time(bytes, None)
+    pub(crate) fn new(key: &Key, bytes: Bytes) -> Self {
+        Self::with_time(key, bytes, None)
     }
 
-    pub(crate) fn with_time(bytes: Bytes, kept_for: Option<Duration>) -> Self {
+    pub(crate) fn with_time(key: &Key, bytes: Bytes, kept_for: Option<Duration>) -> Self {
         Self {
+            key: key.clone(),
             bytes,
             kept_for,
             result: OnceLock::new(),
@@ -41,21 +44,32 @@ impl SeenRecord {
         self.kept_for
     }
 
-    /// The stored result, if this is the record of a call that has ended and has one.
-    pub(crate) fn result(&self, options: ResultOptions) -> Option<&Stored> {
-        let read = || result_of(&options.read_record(&self.bytes)?);
-        self.result.get_or_init(read).as_ref()
+    /// The record; `None` if another version or another program wrote the bytes.
+    pub(crate) fn read(&self, records: &Records) -> Option<Record<'_>> {
+        records.read(&self.bytes)
+    }
+
+    /// The stored result, if this is the record of a call that has ended and has one that this program wrote for the key.
+    pub(crate) fn result(&self, records: &Records) -> Option<&Stored> {
+        let read = || match records.read(&self.bytes) {
+            Some(read) => records.result(&self.key, &read),
+            None => Ok(None),
+        };
+        let result = self.result.get_or_init(read);
+        result.as_ref().ok().and_then(Option::as_ref)
     }
 
     /// Does the same as [`result`](Self::result), for a caller that has `read` this record.
-    pub(crate) fn result_in(&self, read: &Record<'_>) -> Option<&Stored> {
-        self.result.get_or_init(|| result_of(read)).as_ref()
-    }
-}
-
-fn result_of(record: &Record<'_>) -> Option<Stored> {
-    match (record.state, record.kept()) {
-        (State::Done, Kept::Result(stored)) => Some(stored),
-        _ => None,
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the result, if this program did not write it for the key.
+    pub(crate) fn result_in(
+        &self,
+        records: &Records,
+        read: &Record<'_>,
+    ) -> Result<Option<&Stored>, &'static str> {
+        let result = self.result.get_or_init(|| records.result(&self.key, read));
+        result.as_ref().map(Option::as_ref).map_err(|why| *why)
     }
 }

@@ -108,7 +108,8 @@ impl Unsettled {
             let record = ending.stored_record(settled);
             if settled == SettleOutcome::Open {
                 // The drop of `self` starts the background job.
-                lease.leave(record.map(|record| Arc::new(SeenRecord::new(record.clone()))));
+                let seen = |record: &Bytes| SeenRecord::new(lease.key(), record.clone());
+                lease.leave(record.map(|record| Arc::new(seen(record))));
             } else {
                 lease.finish(record);
                 self.end = None;

@@ -14,6 +14,7 @@ use crate::protocol::in_flight::InFlightTable;
 use crate::protocol::stuck_keys::StuckKeys;
 use crate::protocol::tracker::Tracker;
 use crate::result::options::ResultOptions;
+use crate::result::records::Records;
 use crate::settings::known::KnownEndpoints;
 use crate::store::{Key, Store};
 use crate::world::Moment;
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     pub(crate) token_keying: Keying,
     pub(crate) deadline: Duration,
     pub(crate) retry_hint: RangeInclusive<Duration>,
-    pub(crate) results: ResultOptions,
+    pub(crate) records: Records,
     pub(crate) observers: Observers,
     pub(crate) cleanup_limit: usize,
     pub(crate) logs_holder: bool,
@@ -92,7 +93,11 @@ impl Shared {
     }
 
     pub(crate) fn result_options(&self) -> ResultOptions {
-        self.options.results
+        self.options.records.options
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.options.records
     }
 
     pub(crate) fn in_flight_table(&self) -> &InFlightTable {
@@ -162,7 +167,8 @@ impl fmt::Debug for Shared {
             .field("keying", &options.keying)
             .field("deadline", &options.deadline)
             .field("retry_hint", &options.retry_hint)
-            .field("results", &options.results)
+            .field("results", &options.records.options)
+            .field("sealing", &options.records.sealing)
             .finish_non_exhaustive()
     }
 }

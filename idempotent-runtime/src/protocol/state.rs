@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::protocol::followers::{Followers, WakesAt, Woken};
 use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 use crate::protocol::seen::SeenRecord;
+use crate::store::Key;
 
 /// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
@@ -227,13 +228,13 @@ impl State {
     }
 
     /// Stores the record of a later claim that has the key.
-    pub(crate) fn set_shown_record(&mut self, record: &Bytes) {
-        self.shown_record = Some(Arc::new(SeenRecord::new(record.clone())));
+    pub(crate) fn set_shown_record(&mut self, key: &Key, record: &Bytes) {
+        self.shown_record = Some(Arc::new(SeenRecord::new(key, record.clone())));
     }
 
     /// The record of the claim that has the key, which is `first` unless a later claim has it.
-    pub(crate) fn shown_record(&mut self, first: &Bytes) -> Arc<SeenRecord> {
-        let shown = || Arc::new(SeenRecord::new(first.clone()));
+    pub(crate) fn shown_record(&mut self, key: &Key, first: &Bytes) -> Arc<SeenRecord> {
+        let shown = || Arc::new(SeenRecord::new(key, first.clone()));
         Arc::clone(self.shown_record.get_or_insert_with(shown))
     }
 

@@ -77,8 +77,7 @@ impl Look {
     /// Emits that the key is stuck, if the record expires `remaining` after `asked`.
     fn report(&self, asked: Instant, remaining: Duration) {
         let call = self.lease.call();
-        let options = call.shared.result_options();
-        let Some(record) = options.read_record(self.record.bytes()) else {
+        let Some(record) = self.record.read(call.shared.records()) else {
             return;
         };
         let silent = record.lasts().saturating_sub(remaining);

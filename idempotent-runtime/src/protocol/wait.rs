@@ -55,7 +55,7 @@ pub(crate) async fn contend(
 
 /// Refuses a call that does not wait, because `record` has its key.
 pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
-    let record = Arc::new(SeenRecord::new(record));
+    let record = Arc::new(SeenRecord::new(lease.key(), record));
     let refusal = Refusal::from_record(lease, &record, false);
     stuck::look(lease, &record, &refusal);
     lease.leave(Some(record));

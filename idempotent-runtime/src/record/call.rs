@@ -29,86 +29,70 @@ pub(crate) enum State {
     Done,
 }
 
-/// Writes the record of a running call. `lasts` is the time to live of the record.
-pub(crate) fn running(
-    owner: Owner,
-    payload: Option<&Fingerprint>,
-    now: Moment,
-    lasts: Duration,
-) -> Bytes {
-    write(State::Running, owner, payload, now, lasts, &Kept::Nothing)
+/// What the line of a record says of its call and its claim.
+#[derive(Clone, Copy)]
+pub(crate) struct Head<'a> {
+    pub(crate) owner: Owner,
+    pub(crate) payload: Option<&'a Fingerprint>,
+    pub(crate) now: Moment,
+    /// The time to live of the record.
+    pub(crate) lasts: Duration,
+}
+
+/// Writes the record of a running call.
+pub(crate) fn running(head: &Head<'_>) -> Bytes {
+    write(State::Running, head, &Kept::Nothing)
 }
 
 /// Writes the record of a call that has ended, and whose work may be done or not. It has the key as the record of a running call
 /// has, and a version that does not know the mark reads it as such: its codec is `unencodable`, which says that no outcome can be
-/// written. `lasts` is the time to live of the record.
-pub(crate) fn marked(
-    owner: Owner,
-    payload: Option<&Fingerprint>,
-    now: Moment,
-    lasts: Duration,
-) -> Bytes {
-    write(State::Running, owner, payload, now, lasts, &Kept::Unknown)
+/// written.
+pub(crate) fn marked(head: &Head<'_>) -> Bytes {
+    write(State::Running, head, &Kept::Unknown)
 }
 
 /// Writes the record of a call that is done, with its stored result if there is one.
-pub(crate) fn done(
-    owner: Owner,
-    payload: Option<&Fingerprint>,
-    now: Moment,
-    lasts: Duration,
-    kept: &Kept,
-) -> Bytes {
-    write(State::Done, owner, payload, now, lasts, kept)
+pub(crate) fn done(head: &Head<'_>, kept: &Kept) -> Bytes {
+    write(State::Done, head, kept)
 }
 
-fn write(
-    state: State,
-    owner: Owner,
-    payload: Option<&Fingerprint>,
-    now: Moment,
-    lasts: Duration,
-    kept: &Kept,
-) -> Bytes {
+fn write(state: State, head: &Head<'_>, kept: &Kept) -> Bytes {
     if let Kept::Result(stored) = kept {
-        let line: Line<LONGEST> = line(state, owner, payload, now, lasts, kept);
+        let line: Line<LONGEST> = line(state, head, |line| push_kept(line, kept));
         return line.with_result(&stored.bytes, &stored.tail);
     }
-    let short: Line<SHORT> = line(state, owner, payload, now, lasts, kept);
+    let short: Line<SHORT> = line(state, head, |line| push_kept(line, kept));
     short.into_record().unwrap_or_else(|| {
-        let line: Line<LONGEST> = line(state, owner, payload, now, lasts, kept);
+        let line: Line<LONGEST> = line(state, head, |line| push_kept(line, kept));
         line.with_result(&[], &[])
     })
 }
 
 fn line<const N: usize>(
     state: State,
-    owner: Owner,
-    payload: Option<&Fingerprint>,
-    now: Moment,
-    lasts: Duration,
-    kept: &Kept,
+    head: &Head<'_>,
+    push_codec: impl FnOnce(&mut Line<N>),
 ) -> Line<N> {
     let mut line = Line::new();
     line.push(match state {
         State::Running => b"idem1 R owner=",
         State::Done => b"idem1 D owner=",
     });
-    line.push(&owner.hex());
+    line.push(&head.owner.hex());
     line.push(b" payload=");
-    match payload {
+    match head.payload {
         Some(payload) => line.push(hex::write(payload.as_bytes(), &mut [0; 64])),
         None => line.push(b"-"),
     }
     line.push(b" since=");
-    line.push_time(now.since_1970);
+    line.push_time(head.now.since_1970);
     line.push(b" for=");
-    let lasts_millis = lasts.as_secs().saturating_mul(1000);
-    line.push_number(lasts_millis.saturating_add(lasts.subsec_millis().into()));
+    let lasts_millis = head.lasts.as_secs().saturating_mul(1000);
+    line.push_number(lasts_millis.saturating_add(head.lasts.subsec_millis().into()));
     line.push(b"ms by=");
-    line.push_holder(now.process);
+    line.push_holder(head.now.process);
     line.push(b" codec=");
-    push_kept(&mut line, kept);
+    push_codec(&mut line);
     line.push(b"\n");
     line
 }
@@ -118,14 +102,16 @@ fn push_kept<const N: usize>(line: &mut Line<N>, kept: &Kept) {
         Kept::Nothing => line.push(b"-"),
         Kept::TooLarge => line.push(b"too-large"),
         Kept::Unencodable | Kept::Unknown | Kept::Unreadable => line.push(b"unencodable"),
-        Kept::Result(stored) => {
-            line.push(stored.form.name().as_bytes());
-            line.push(if stored.failure { b":err:" } else { b":ok:" });
-            line.push_number(stored.somes.into());
-            line.push(b":");
-            line.push(&hex::eight(stored.schema.to_be_bytes()));
-        }
+        Kept::Result(stored) => push_result(line, stored),
     }
+}
+
+fn push_result<const N: usize>(line: &mut Line<N>, stored: &Stored) {
+    line.push(stored.form.name().as_bytes());
+    line.push(if stored.failure { b":err:" } else { b":ok:" });
+    line.push_number(stored.somes.into());
+    line.push(b":");
+    line.push(&hex::eight(stored.schema.to_be_bytes()));
 }
 
 /// A record, read from its bytes.
@@ -150,6 +136,11 @@ enum Content {
     /// A result of a later version.
     Unreadable {
         failure: bool,
+    },
+    /// A sealed result, and the id of the key that opens it.
+    Sealed {
+        failure: bool,
+        key_id: [u8; 8],
     },
     Result {
         form: Form,
@@ -187,7 +178,9 @@ impl<'a> Record<'a> {
         let content = Content::read(fields.rest_of_line()?)?;
         let result = first.len() - fields.remaining();
         let fits = match content {
-            Content::Unreadable { .. } | Content::Result { .. } => state == State::Done,
+            Content::Unreadable { .. } | Content::Sealed { .. } | Content::Result { .. } => {
+                state == State::Done
+            }
             _ => result == bytes.len(),
         };
         fits.then_some(Self {
@@ -219,7 +212,9 @@ impl<'a> Record<'a> {
     /// Whether the call ended with an error that is stored for its duplicates.
     pub(crate) fn is_failure(&self) -> bool {
         match self.content {
-            Content::Unreadable { failure } | Content::Result { failure, .. } => failure,
+            Content::Unreadable { failure }
+            | Content::Sealed { failure, .. }
+            | Content::Result { failure, .. } => failure,
             _ => false,
         }
     }
@@ -250,38 +245,19 @@ impl<'a> Record<'a> {
         self.state == State::Running && self.content == Content::Nothing
     }
 
-    /// Whether the record has a response of HTTP.
-    pub(crate) fn is_response(&self) -> bool {
-        matches!(
-            self.content,
-            Content::Result {
-                form: Form::Http,
-                ..
-            }
-        )
+    /// Whether the record may have a response of HTTP.
+    pub(crate) fn may_be_response(&self) -> bool {
+        let form = match self.content {
+            Content::Result { form, .. } => form,
+            Content::Sealed { .. } => return true,
+            _ => return false,
+        };
+        form == Form::Http
     }
 
-    /// What the record stores of the result.
+    /// What the record stores of the result, if it is not sealed.
     pub(crate) fn kept(&self) -> Kept {
-        match self.content {
-            Content::Nothing => Kept::Nothing,
-            Content::TooLarge => Kept::TooLarge,
-            Content::Unencodable => Kept::Unencodable,
-            Content::Unreadable { .. } => Kept::Unreadable,
-            Content::Result {
-                form,
-                failure,
-                somes,
-                schema,
-            } => Kept::Result(Stored {
-                failure,
-                schema,
-                form,
-                somes,
-                bytes: self.bytes.slice(self.result..),
-                tail: Bytes::new(),
-            }),
-        }
+        self.content.kept(self.bytes.slice(self.result..))
     }
 
     /// When the record was written, as in its line.
@@ -320,7 +296,32 @@ impl Content {
             b"too-large" => Some(Self::TooLarge),
             b"unencodable" => Some(Self::Unencodable),
             b"" => None,
-            _ => Self::result(codec).or_else(|| Self::unreadable(codec)),
+            _ => Self::result(codec)
+                .or_else(|| Self::sealed(codec))
+                .or_else(|| Self::unreadable(codec)),
+        }
+    }
+
+    /// What is stored of the result, whose bytes are these.
+    fn kept(self, bytes: Bytes) -> Kept {
+        match self {
+            Self::Nothing => Kept::Nothing,
+            Self::TooLarge => Kept::TooLarge,
+            Self::Unencodable => Kept::Unencodable,
+            Self::Unreadable { .. } | Self::Sealed { .. } => Kept::Unreadable,
+            Self::Result {
+                form,
+                failure,
+                somes,
+                schema,
+            } => Kept::Result(Stored {
+                failure,
+                schema,
+                form,
+                somes,
+                bytes,
+                tail: Bytes::new(),
+            }),
         }
     }
 
@@ -343,6 +344,18 @@ impl Content {
         })
     }
 
+    fn sealed(codec: &[u8]) -> Option<Self> {
+        let mut fields = Fields::new(codec);
+        fields.expect(b"sealed:")?;
+        let failure = match fields.word()? {
+            b"ok" => false,
+            b"err" => true,
+            _ => return None,
+        };
+        let key_id = fields.hex(8)?.try_into().ok()?;
+        (fields.remaining() == 0).then_some(Self::Sealed { failure, key_id })
+    }
+
     fn unreadable(codec: &[u8]) -> Option<Self> {
         let is_allowed = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
         let mut words = codec.split(|byte| *byte == b':');
@@ -357,6 +370,9 @@ pub(super) const VERSION: &str = "idem1";
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// The line of a record is shorter than this, in bytes. The handle has its own limit for results.
 pub(crate) const LONGEST_LINE: usize = 512;
+
+#[cfg(feature = "seal")]
+pub(crate) mod sealed;
 
 #[cfg(test)]
 mod properties;

@@ -49,8 +49,8 @@ impl ResultOptions {
         let longest = self.longest_record();
         let read = || Record::read(bytes);
         let record = (bytes.len() <= longest).then(read)??;
-        // Only a response of HTTP has a head.
-        let fits = bytes.len() <= longest - LONGEST_HEAD || record.is_response();
+        // Only a response of HTTP has a head. A sealed result may be one.
+        let fits = bytes.len() <= longest - LONGEST_HEAD || record.may_be_response();
         fits.then_some(record)
     }
 

@@ -11,7 +11,7 @@ use crate::error::closest::closest;
 const PREFIX: &str = "IDEMPOTENCE_";
 
 /// Variables that a program may itself read to build its handle.
-const PROGRAM_VARIABLES: [&str; 5] = ["URL", "PREFIX", "SECRET", "DEADLINE", "SETTINGS"];
+const PROGRAM_VARIABLES: [&str; 6] = ["URL", "PREFIX", "SECRET", "SEAL", "DEADLINE", "SETTINGS"];
 
 /// Whether Kubernetes sets the variable for a service named `idempotence…`, as in `IDEMPOTENCE_REDIS_SERVICE_HOST`.
 fn is_service_variable(rest: &str) -> bool {

@@ -16,7 +16,7 @@ use crate::observe::{Event, EventKind};
 use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
 use crate::protocol::tracker::TrackerToken;
-use crate::record::call as record;
+use crate::record::call::{self as record, Head};
 use crate::record::owner::Owner;
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
 use crate::sync::{Mutex, MutexGuard};
@@ -131,7 +131,12 @@ impl Machine {
     async fn lease_id(&self) -> Result<LeasedId, NotLeased> {
         let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let lasts = self.lease + self.cooldown;
-        let record = record::running(Owner::random(), None, Moment::now(), lasts);
+        let record = record::running(&Head {
+            owner: Owner::random(),
+            payload: None,
+            now: Moment::now(),
+            lasts,
+        });
         let store = self.shared.store();
         // Start at a random id, because most ids are free.
         let [first, second, ..] = world::random_bits().to_le_bytes();

@@ -34,7 +34,7 @@ impl Leader for Call {
     }
 
     fn shown_record(&self) -> Arc<SeenRecord> {
-        Arc::new(SeenRecord::new(Bytes::new()))
+        Arc::new(SeenRecord::new(&self.key, Bytes::new()))
     }
 }
 
@@ -53,7 +53,10 @@ fn new_call(table: &InFlightTable, key: &str) -> Arc<Call> {
 }
 
 fn last_seen(record: &'static str) -> LastSeen {
-    LastSeen::Record(Arc::new(SeenRecord::new(Bytes::from(record))))
+    LastSeen::Record(Arc::new(SeenRecord::new(
+        &Key::new("idem:test"),
+        Bytes::from(record),
+    )))
 }
 
 fn phase(call: &Call) -> Phase {

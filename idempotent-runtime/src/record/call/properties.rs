@@ -56,8 +56,13 @@ impl Written {
     }
 
     fn bytes(&self) -> Bytes {
-        let (payload, now) = (self.payload.as_ref(), Moment::at(self.since));
-        write(self.state, self.owner, payload, now, self.lasts, &self.kept)
+        let head = Head {
+            owner: self.owner,
+            payload: self.payload.as_ref(),
+            now: Moment::at(self.since),
+            lasts: self.lasts,
+        };
+        write(self.state, &head, &self.kept)
     }
 
     /// The same bytes, formatted field by field.

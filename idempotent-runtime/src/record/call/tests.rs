@@ -9,6 +9,29 @@ fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
+fn head(owner: Owner, payload: Option<&Fingerprint>, now: Moment, lasts: Duration) -> Head<'_> {
+    Head {
+        owner,
+        payload,
+        now,
+        lasts,
+    }
+}
+
+fn running(owner: Owner, payload: Option<&Fingerprint>, now: Moment, lasts: Duration) -> Bytes {
+    super::running(&head(owner, payload, now, lasts))
+}
+
+fn done(
+    owner: Owner,
+    payload: Option<&Fingerprint>,
+    now: Moment,
+    lasts: Duration,
+    kept: &Kept,
+) -> Bytes {
+    super::done(&head(owner, payload, now, lasts), kept)
+}
+
 fn moment(millis: u64) -> Moment {
     Moment::at(at(millis))
 }
@@ -199,7 +222,7 @@ fn result(bytes: &'static [u8]) -> Kept {
 #[test]
 fn a_marked_claim_is_a_running_claim_for_a_reader_that_does_not_know_the_mark() {
     let minute = Duration::from_mins(1);
-    let marked = marked(Owner(1), None, moment(250), minute);
+    let marked = marked(&head(Owner(1), None, moment(250), minute));
     let expected = format!(
         "idem1 R owner=00000000000000000000000000000001 payload=- \
          since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=unencodable\n",
