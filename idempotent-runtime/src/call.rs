@@ -276,7 +276,7 @@ impl Call {
                     (Some(guard), _) => guard,
                     (None, Ok(Claim::Taken(record)))
                         if lease.call().policy.longest_wait().is_none()
-                            && !kept_claim::may_be(lease.call(), &record) =>
+                            && !kept_claim::may_be(&lease, &record) =>
                     {
                         claim.defuse();
                         return Err(wait::refuse(&lease, record));

@@ -6,6 +6,7 @@ pub(crate) mod fence;
 mod fields;
 pub(crate) mod form;
 pub(crate) mod kept;
+pub(crate) mod key_tag;
 mod line;
 pub(crate) mod owner;
 #[cfg(feature = "seal")]

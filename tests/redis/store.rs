@@ -22,6 +22,7 @@ mod replicas_in_batches;
 mod run_each;
 mod sentinels;
 mod servers;
+mod shifted_replies;
 mod socket;
 mod tls;
 mod waiting;

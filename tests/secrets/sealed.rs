@@ -55,6 +55,7 @@ async fn pay(handle: &Idempotency, order: &str, outcome: Paid) -> Paid {
     call.run(async { outcome }).await
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "an outcome, as `declined`")]
 fn paid() -> Paid {
     Ok(RESULT.to_owned())
 }
@@ -299,8 +300,8 @@ fn no_output_shows_a_seal_key() {
     let digits = "5e".repeat(32);
     let keys = SealKeys::from_hex(&digits).unwrap();
     let builder = Idempotency::builder(MemoryStore::new()).seal(keys.clone());
-    let mut shown = format!("{keys:?} {builder:?} ");
-    shown += &format!("{:?}", builder.build().unwrap());
+    let shown = format!("{keys:?} {builder:?}");
+    let shown = format!("{shown} {:?}", builder.build().unwrap());
     assert!(shown.contains("SealKey(\""), "{shown}");
     for form in ["5e5e5e", "94, 94"] {
         assert!(!shown.to_lowercase().contains(form), "{shown}");

@@ -149,7 +149,7 @@ impl InTx {
         } else if is_unknown || stays && policy.replay {
             let (now, ttl) = (Moment::now(), call.times.ttl);
             let done = if is_unknown {
-                call.marked_record(*owner, now, ttl)
+                call.marked_record(key, *owner, now, ttl)
             } else {
                 call.done_record(key, *owner, now, ttl, &end.kept)
             };

@@ -66,7 +66,8 @@ pub enum Error {
     Unavailable(Failure),
     /// The store is not set up for the call. The body did not run.
     Misconfigured(Failure),
-    /// The key holds a record that this version did not write, or a result that was not sealed for this key. The body did not run.
+    /// The key holds a record that this version did not write or that belongs to another key, or a result that was not sealed for this
+    /// key. The body did not run.
     ForeignRecord(Failure),
     /// The claim could not be renewed in time. The body was stopped at an await, so its work may be done or not. With the
     /// option `tx`: when the body returned, the row was no longer in the transaction, for example because the body continued
@@ -133,6 +134,13 @@ impl Error {
             "refused because the key holds {found}, which this version did not write; \
              remove the key, or choose another `prefix` of the handle"
         );
+        Self::ForeignRecord(Failure::new(site, what, None))
+    }
+
+    /// The refusal of a call that got the record of another key.
+    pub(crate) fn of_another_key(site: Site) -> Self {
+        let what = "refused because the store answered with the record of another key: an answer was lost or repeated on the way, by a proxy or \
+                    an attacker; connect again, and use TLS";
         Self::ForeignRecord(Failure::new(site, what, None))
     }
 

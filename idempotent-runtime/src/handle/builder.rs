@@ -310,6 +310,11 @@ impl Builder {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),
         };
+        let records = Records {
+            options: self.result_options,
+            sealing: self.sealing,
+            name_keys: self.store.local().is_none(),
+        };
         let known = Arc::new(known.with_prefix(self.prefix.clone()));
         endpoints::add(&known);
         Idempotency(Arc::new(Shared::new(Options {
@@ -320,10 +325,7 @@ impl Builder {
             prefix: self.prefix,
             deadline: self.deadline,
             retry_hint: self.retry_hint,
-            records: Records {
-                options: self.result_options,
-                sealing: self.sealing,
-            },
+            records,
             observers: self.observers,
             cleanup_limit: self.cleanup_limit,
             logs_holder: self.logs_holder,

@@ -17,7 +17,6 @@ use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::State;
 use crate::record::fence::FenceLine;
-use crate::record::shape;
 use crate::store::{Key, Swap};
 
 /// The record of a key when it was read.
@@ -229,8 +228,8 @@ impl Idempotency {
             Err(error) => return Err(Error::store_operation(site, error)),
         };
         let fence = fence.and_then(|entry| Some(FenceLine::read(&entry.value).ok()?.fence));
-        let Some(record) = self.shared().records().read(&entry.value) else {
-            return Err(Error::foreign(site, shape::describe(&entry.value)));
+        let Some(record) = self.shared().records().read(&key, &entry.value) else {
+            return Err(self.shared().records().foreign(site, &entry.value));
         };
         Ok(Some(Peek {
             state: match record.state {

@@ -120,12 +120,18 @@ impl CallContext {
         if self.policy.is_done_at_once() {
             return self.done_record(key, owner, now, self.times.ttl, &Kept::Nothing);
         }
-        record::running(&self.head(owner, now, self.times.expiry))
+        record::running(&self.head(key, owner, now, self.times.expiry))
     }
 
     /// The record of a call that has ended, and whose outcome is unknown. It expires after `lasts`.
-    pub(crate) fn marked_record(&self, owner: Owner, now: Moment, lasts: Duration) -> Bytes {
-        record::marked(&self.head(owner, now, lasts))
+    pub(crate) fn marked_record(
+        &self,
+        key: &Key,
+        owner: Owner,
+        now: Moment,
+        lasts: Duration,
+    ) -> Bytes {
+        record::marked(&self.head(key, owner, now, lasts))
     }
 
     /// The record of the done call. It expires after `lasts`.
@@ -137,12 +143,13 @@ impl CallContext {
         lasts: Duration,
         kept: &Kept,
     ) -> Bytes {
-        let head = self.head(owner, now, lasts);
+        let head = self.head(key, owner, now, lasts);
         self.shared.records().done(key, &head, kept)
     }
 
-    fn head(&self, owner: Owner, now: Moment, lasts: Duration) -> Head<'_> {
+    fn head(&self, key: &Key, owner: Owner, now: Moment, lasts: Duration) -> Head<'_> {
         Head {
+            key: self.shared.records().tag(key),
             owner,
             payload: self.payload.as_ref(),
             now,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::policy::Release;
-use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
 use crate::protocol::own_claim::OwnClaim;
 use crate::protocol::retry::Backoff;
@@ -21,10 +20,11 @@ use crate::world::{self, Moment};
 
 /// Whether this record may be such a claim. A claim that is younger than the time it asked for counts as running, so most
 /// duplicates ask the store nothing more.
-pub(crate) fn may_be(call: &CallContext, record: &Bytes) -> bool {
+pub(crate) fn may_be(lease: &Lease, record: &Bytes) -> bool {
+    let call = lease.call();
     // The other calls never give their claims more time.
     let is_completed = call.policy.release == Release::OnError;
-    let read = || call.shared.records().read(record);
+    let read = || call.shared.records().read(lease.key(), record);
     is_completed
         && Record::may_be_claim(record)
         && read().is_some_and(|read| read.is_older_claim_than_its_time(world::time_of_day()))
@@ -34,7 +34,7 @@ pub(crate) fn may_be(call: &CallContext, record: &Bytes) -> bool {
 /// counts as running.
 pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
     let call = lease.call();
-    if may_be(call, &record)
+    if may_be(lease, &record)
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(lease.key())).await
         && entry.value == record
     {
@@ -59,7 +59,7 @@ pub(crate) fn tombstone(lease: &Lease, end: &Bytes) -> Bytes {
 /// The record that the store shows under the key.
 pub(crate) fn seen(lease: &Lease, entry: Entry) -> Arc<SeenRecord> {
     let call = lease.call();
-    let read = call.shared.records().read(&entry.value);
+    let read = call.shared.records().read(lease.key(), &entry.value);
     let is_completed = call.policy.release == Release::OnError;
     let is_kept = is_completed && read.is_some_and(|read| read.is_kept_claim(entry.ttl));
     let kept_for = entry.ttl.filter(|_| is_kept);

@@ -287,7 +287,7 @@ impl Lease {
     fn unknown(&self) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
         let (now, call) = (Moment::now_of(*process), self.call());
-        Ending::Complete(call.marked_record(*owner, now, call.times.ttl))
+        Ending::Complete(call.marked_record(self.key(), *owner, now, call.times.ttl))
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.

@@ -33,7 +33,12 @@ fn marked(lease: &Lease) -> (Bytes, Instant) {
     let grace = call.times.expiry.saturating_sub(call.times.lease_time);
     let until = state.good_until() + grace;
     let remaining = until.duration_since(Instant::now());
-    let record = call.marked_record(lease.claim().owner, call.shared.moment(), remaining);
+    let record = call.marked_record(
+        lease.key(),
+        lease.claim().owner,
+        call.shared.moment(),
+        remaining,
+    );
     state.set_shown_record(lease.key(), &record);
     (record, until)
 }

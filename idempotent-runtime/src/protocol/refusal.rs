@@ -14,7 +14,6 @@ use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::seen::SeenRecord;
 use crate::record::call::{Record, State};
 use crate::record::kept::Kept;
-use crate::record::shape;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
 use crate::world::mutant;
@@ -56,7 +55,7 @@ impl Refusal {
             return replay();
         }
         let Some(read) = record.read(records) else {
-            return Error::foreign(call.site.clone(), shape::describe(record.bytes())).into();
+            return records.foreign(call.site.clone(), record.bytes()).into();
         };
         if call.policy.replay {
             match record.result_in(records, &read) {
@@ -225,9 +224,10 @@ fn duplicate(
 
 /// The error of a call whose key has the record of a call that is done.
 fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
-    match record.read(call.shared.records()) {
+    let records = call.shared.records();
+    match record.read(records) {
         Some(read) => Error::AlreadyDone(duplicate(call, &read, false, None)),
-        None => Error::foreign(call.site.clone(), shape::describe(record.bytes())),
+        None => records.foreign(call.site.clone(), record.bytes()),
     }
 }
 

@@ -44,14 +44,14 @@ impl SeenRecord {
         self.kept_for
     }
 
-    /// The record; `None` if another version or another program wrote the bytes.
+    /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.
     pub(crate) fn read(&self, records: &Records) -> Option<Record<'_>> {
-        records.read(&self.bytes)
+        records.read(&self.key, &self.bytes)
     }
 
     /// The stored result, if this is the record of a call that has ended and has one that this program wrote for the key.
     pub(crate) fn result(&self, records: &Records) -> Option<&Stored> {
-        let read = || match records.read(&self.bytes) {
+        let read = || match self.read(records) {
             Some(read) => records.result(&self.key, &read),
             None => Ok(None),
         };

@@ -18,6 +18,7 @@ use crate::key::hex;
 use crate::record::fields::Fields;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
+use crate::record::key_tag::KeyTag;
 use crate::record::line::{LONGEST, Line, SHORT};
 use crate::record::owner::Owner;
 use crate::world::Moment;
@@ -32,6 +33,8 @@ pub(crate) enum State {
 /// What the line of a record says of its call and its claim.
 #[derive(Clone, Copy)]
 pub(crate) struct Head<'a> {
+    /// The digits of the key, if records of this store have them.
+    pub(crate) key: Option<KeyTag>,
     pub(crate) owner: Owner,
     pub(crate) payload: Option<&'a Fingerprint>,
     pub(crate) now: Moment,
@@ -90,7 +93,7 @@ fn line<const N: usize>(
     let lasts_millis = head.lasts.as_secs().saturating_mul(1000);
     line.push_number(lasts_millis.saturating_add(head.lasts.subsec_millis().into()));
     line.push(b"ms by=");
-    line.push_holder(head.now.process);
+    line.push_holder(head.key, head.now.process);
     line.push(b" codec=");
     push_codec(&mut line);
     line.push(b"\n");
@@ -119,6 +122,7 @@ fn push_result<const N: usize>(line: &mut Line<N>, stored: &Stored) {
 pub(crate) struct Record<'a> {
     pub(crate) state: State,
     pub(crate) since: SystemTime,
+    key: Option<KeyTag>,
     holder: &'a [u8],
     payload: Option<&'a [u8]>,
     lasts: Duration,
@@ -173,7 +177,7 @@ impl<'a> Record<'a> {
         fields.expect(b" for=")?;
         let lasts = Duration::from_millis(fields.number()?);
         fields.expect(b"ms by=")?;
-        let holder = fields.holder()?;
+        let (key, holder) = KeyTag::split(fields.holder()?);
         fields.expect(b" codec=")?;
         let content = Content::read(fields.rest_of_line()?)?;
         let result = first.len() - fields.remaining();
@@ -186,6 +190,7 @@ impl<'a> Record<'a> {
         fits.then_some(Self {
             state,
             since,
+            key,
             holder,
             payload,
             lasts,
@@ -193,6 +198,11 @@ impl<'a> Record<'a> {
             result,
             bytes,
         })
+    }
+
+    /// Whether this may be a record of `key`. Records of earlier versions do not say it.
+    pub(crate) fn may_be_of(&self, key: &str) -> bool {
+        self.key.is_none_or(|tag| tag == KeyTag::of(key))
     }
 
     /// The process that wrote the record, as `host:pid`.

@@ -6,6 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 
+use super::key_tag::{self, KeyTag};
+
 /// The line of a record while it is written, of at most `N` bytes. Later bytes are cut off.
 pub(super) struct Line<const N: usize> {
     bytes: [u8; N],
@@ -57,9 +59,15 @@ impl<const N: usize> Line<N> {
         self.push(&[digit(100), digit(10), digit(1), b'Z']);
     }
 
-    /// Writes the host and this process id, as `host:pid`.
-    pub(super) fn push_holder(&mut self, process: u32) {
-        self.push(HOST.as_bytes());
+    /// Writes the host and this process id, as `host:pid`, after the digits of the key if the record has them. Then the host is cut, so
+    /// that earlier versions read both as the name of a host.
+    pub(super) fn push_holder(&mut self, tag: Option<KeyTag>, process: u32) {
+        let mut host = HOST.as_bytes();
+        if let Some(tag) = tag {
+            self.push(&tag.before_host());
+            host = &host[..host.len().min(LONGEST_HOST - key_tag::LENGTH)];
+        }
+        self.push(host);
         self.push(b":");
         self.push_number(process.into());
     }
@@ -134,7 +142,7 @@ mod tests {
         line.push(b" for=");
         line.push_number(u64::MAX);
         line.push(b"ms by=");
-        line.push_holder(u32::MAX);
+        line.push_holder(None, u32::MAX);
         line.push(b" codec=msgpack:err:");
         line.push_number(u32::MAX.into());
         line.push(b":ffffffff\n");

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::error::{Error, Site};
 use crate::record::call::{Head, Record, State};
 use crate::record::kept::{Kept, Stored};
+use crate::record::key_tag::KeyTag;
 use crate::record::sealing::Sealing;
+use crate::record::shape;
 use crate::result::options::ResultOptions;
 
 /// How a handle reads the records of calls, and puts results into them.
@@ -14,6 +17,8 @@ use crate::result::options::ResultOptions;
 pub(crate) struct Records {
     pub(crate) options: ResultOptions,
     pub(crate) sealing: Arc<dyn Sealing>,
+    /// Records have digits of their key: their store is not in the memory of this process.
+    pub(crate) name_keys: bool,
 }
 
 impl Records {
@@ -22,9 +27,23 @@ impl Records {
         self.sealing.write(key, head, kept)
     }
 
-    /// Reads the bytes under a key; `None` if they are longer than the handle allows, or no [`Record`].
-    pub(crate) fn read<'a>(&self, bytes: &'a Bytes) -> Option<Record<'a>> {
-        self.options.read_record(bytes)
+    /// The digits of a key for its records.
+    pub(crate) fn tag(&self, key: &str) -> Option<KeyTag> {
+        self.name_keys.then(|| KeyTag::of(key))
+    }
+
+    /// Reads the bytes under `key`; `None` if they are longer than the handle allows, or no [`Record`] of this key.
+    pub(crate) fn read<'a>(&self, key: &str, bytes: &'a Bytes) -> Option<Record<'a>> {
+        let record = self.options.read_record(bytes);
+        record.filter(|record| record.may_be_of(key))
+    }
+
+    /// The error of bytes that [`read`](Self::read) does not read.
+    pub(crate) fn foreign(&self, site: Site, bytes: &Bytes) -> Error {
+        match self.options.read_record(bytes) {
+            Some(_) => Error::of_another_key(site),
+            None => Error::foreign(site, shape::describe(bytes)),
+        }
     }
 
     /// The stored result, if this is the record of a call that has ended and has one.

@@ -56,10 +56,14 @@ pub enum ProxyFault {
     Repeat,
     /// Half of the bytes arrive, then the connection is closed.
     Cut,
+    /// Only this message is lost. After a lost reply each later reply on its connection is the answer to another command.
+    Lose,
+    /// The message arrives twice. After a reply that arrives twice each later reply is the answer to another command.
+    Double,
 }
 
 impl ProxyFault {
-    /// All five faults, with this delay.
+    /// The five faults of a network, with this delay: no network loses or repeats a single message of a connection.
     pub const fn all(delay: Duration) -> [Self; 5] {
         [
             Self::Close,
@@ -213,6 +217,8 @@ impl Shared {
                     link.close();
                 }
                 Some(ProxyFault::Silence) => silent = true,
+                Some(ProxyFault::Lose) => times = 0,
+                Some(ProxyFault::Double) => times = 2,
                 Some(ProxyFault::Delay(delay)) => thread::sleep(delay),
                 Some(ProxyFault::Repeat) if direction == Direction::Request => times = 2,
                 Some(ProxyFault::Repeat) | None => {}
@@ -221,7 +227,7 @@ impl Shared {
                 continue;
             }
             if direction == Direction::Request {
-                link.expect_replies(times);
+                link.expect_replies(times, fault == Some(ProxyFault::Double));
             }
             // If the receiver has closed its side, the proxy still reads from the sender to the end.
             let _ = to.write_all(&message.repeat(times));
@@ -282,10 +288,10 @@ impl Link {
         }
     }
 
-    /// Expects `times` replies, of which the first goes to the client and the others are dropped.
-    fn expect_replies(&self, times: usize) {
+    /// Expects `times` replies, of which the first goes to the client, and the others only if the client gets `all`.
+    fn expect_replies(&self, times: usize, all: bool) {
         let mut awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner);
-        awaited.extend((0..times).map(|time| time == 0));
+        awaited.extend((0..times).map(|time| all || time == 0));
     }
 
     /// Whether this message goes to the client: a reply that it awaits, or a push.

@@ -132,6 +132,7 @@ impl Machine {
         let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
         let lasts = self.lease + self.cooldown;
         let record = record::running(&Head {
+            key: None,
             owner: Owner::random(),
             payload: None,
             now: Moment::now(),

@@ -11,6 +11,7 @@ fn at(millis: u64) -> SystemTime {
 
 fn head(owner: Owner, payload: Option<&Fingerprint>, now: Moment, lasts: Duration) -> Head<'_> {
     Head {
+        key: None,
         owner,
         payload,
         now,

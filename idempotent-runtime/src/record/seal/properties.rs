@@ -8,6 +8,7 @@ use super::*;
 use crate::cases::cases;
 use crate::key::fingerprint::Fingerprint;
 use crate::record::form::Form;
+use crate::record::key_tag::KeyTag;
 use crate::record::owner::Owner;
 use crate::world::Moment;
 
@@ -32,6 +33,7 @@ fn stored(u: &mut Unstructured<'_>) -> Result<Stored> {
 fn sealed_at(now: SystemTime, keys: &SealKeys, stored: &Stored) -> Bytes {
     let payload = Fingerprint::of(&(7,)).expect("an integer");
     let head = Head {
+        key: Some(KeyTag::of(KEY)),
         owner: Owner::random(),
         payload: Some(&payload),
         now: Moment::at(now),
@@ -133,6 +135,7 @@ fn a_result_of_another_place_key_or_time_is_refused() {
 #[test]
 fn an_unsealed_result_is_read_only_if_it_is_allowed() {
     let head = Head {
+        key: Some(KeyTag::of(KEY)),
         owner: Owner::random(),
         payload: None,
         now: Moment::now(),
