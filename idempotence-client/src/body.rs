@@ -6,13 +6,13 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use reqwest::{Body, Response, ResponseBuilderExt as _};
 
-/// Reads the body up to `limit` bytes. An event stream is not read, and with the limit 0 nothing is.
+/// Reads the body up to `limit` bytes. A stream of events, records or images is not read, and with the limit 0 nothing is.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ pub(crate) async fn read(
     response: Response,
     limit: usize,
 ) -> reqwest::Result<http::Response<ReadBody>> {
-    let is_stream = is_event_stream(response.headers());
+    let is_stream = is_stream(response.headers());
     let url = response.url().clone();
     let (mut head, rest) = http::Response::from(response).into_parts();
     // The response that is made again of these parts takes its URL from here.
@@ -30,6 +30,7 @@ pub(crate) async fn read(
     }
     let mut body = ReadBody {
         frames: VecDeque::new(),
+        small: BytesMut::new(),
         rest: Some(rest),
     };
     if !is_stream && limit > 0 {
@@ -43,16 +44,28 @@ pub(crate) fn whole(response: http::Response<ReadBody>) -> Response {
     Response::from(response.map(Body::wrap))
 }
 
-fn is_event_stream(headers: &HeaderMap) -> bool {
+/// Whether the body is a stream by its type, which may have no end. The layer for HTTP of the crate `idempotence` has the same types.
+fn is_stream(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE);
     let text = value.and_then(|value| value.to_str().ok());
     let essence = text.and_then(|text| text.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+    let essence = essence.unwrap_or_default().trim().to_ascii_lowercase();
+    STREAMS.contains(&&*essence) || essence.ends_with("+json-seq")
 }
+
+const STREAMS: [&str; 5] = [
+    "text/event-stream",
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/json-seq",
+    "multipart/x-mixed-replace",
+];
 
 /// A body whose beginning was read.
 pub(crate) struct ReadBody {
     frames: VecDeque<Frame<Bytes>>,
+    /// The last bytes that were read, of small frames. A frame of one byte takes a hundred bytes of memory.
+    small: BytesMut,
     /// `None` after the end.
     rest: Option<Body>,
 }
@@ -73,12 +86,36 @@ impl ReadBody {
             match rest.frame().await.transpose()? {
                 Some(frame) => {
                     length += frame.data_ref().map_or(0, Bytes::len);
-                    self.frames.push_back(frame);
+                    self.push(frame);
                 }
                 None => self.rest = None,
             }
         }
+        self.end_small();
         Ok(())
+    }
+
+    /// Adds a frame, and joins it with the frames before it if they are small.
+    fn push(&mut self, frame: Frame<Bytes>) {
+        match frame.data_ref() {
+            Some(data) if data.len() < SMALL => {
+                self.small.extend_from_slice(data);
+                if self.small.len() >= SMALL {
+                    self.end_small();
+                }
+            }
+            _ => {
+                self.end_small();
+                self.frames.push_back(frame);
+            }
+        }
+    }
+
+    fn end_small(&mut self) {
+        if !self.small.is_empty() {
+            let joined = self.small.split().freeze();
+            self.frames.push_back(Frame::data(joined));
+        }
     }
 }
 
@@ -123,3 +160,6 @@ impl http_body::Body for ReadBody {
         hint
     }
 }
+
+/// Frames with fewer bytes are joined.
+const SMALL: usize = 8 * 1024;

@@ -171,7 +171,8 @@ impl IdempotentRequests {
     /// The longest body of an answer that is read before the caller gets the response, in bytes. Default: 1 MiB. If such a body breaks
     /// off, the request is repeated.
     ///
-    /// A longer body, an event stream (`text/event-stream`), and with 0 each body of a success is passed on while it arrives.
+    /// A longer body, a stream by its type (`text/event-stream`, `application/x-ndjson`, `application/json-seq`,
+    /// `multipart/x-mixed-replace`), and with 0 each body of a success is passed on while it arrives.
     #[must_use]
     pub fn response_limit(mut self, bytes: usize) -> Self {
         self.tries.response_limit = bytes;
