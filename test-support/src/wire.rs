@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::iter;
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -199,4 +200,61 @@ impl Session {
             State::Cut => false,
         }
     }
+}
+
+/// A listener that forwards connections to a server. Each connection is closed after a number of bytes, counted in both directions.
+pub struct CutBytes {
+    from: u16,
+    to: u16,
+    connections: Arc<AtomicUsize>,
+}
+
+impl CutBytes {
+    /// Closes the connections after these numbers of bytes.
+    pub fn new(port: u16, bytes: impl Iterator<Item = usize> + Send + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let from = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&connections);
+        thread::spawn(move || {
+            for (client, left) in listener.incoming().zip(bytes) {
+                count.fetch_add(1, Ordering::Relaxed);
+                let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+                let ends = Arc::new((client.unwrap(), server, Mutex::new(left)));
+                let answers = Arc::clone(&ends);
+                thread::spawn(move || pass_bytes(&answers.1, &answers.0, &answers.2));
+                thread::spawn(move || pass_bytes(&ends.0, &ends.1, &ends.2));
+            }
+        });
+        Self {
+            from,
+            to: port,
+            connections,
+        }
+    }
+
+    /// The URL of a database, through this listener.
+    pub fn url(&self, url: &str) -> String {
+        url.replace(&format!(":{}/", self.to), &format!(":{}/", self.from))
+    }
+
+    /// How many connections were made.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// Forwards one direction until `left` bytes of both directions were forwarded.
+fn pass_bytes(mut from: &TcpStream, mut to: &TcpStream, left: &Mutex<usize>) {
+    let mut chunk = vec![0; 1 << 16];
+    while let Ok(length @ 1..) = from.read(&mut chunk) {
+        let mut left = left.lock().unwrap();
+        let passed = length.min(*left);
+        *left -= passed;
+        if to.write_all(&chunk[..passed]).is_err() || *left == 0 {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }

@@ -5,6 +5,7 @@ mod batches_alone;
 mod batches_cut;
 mod batches_killed;
 mod calls;
+mod cut_bytes;
 mod databases;
 mod doctor;
 mod dropped;
