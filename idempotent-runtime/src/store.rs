@@ -28,6 +28,7 @@ pub(crate) mod longest;
 pub mod memory;
 pub(crate) mod queue;
 pub(crate) mod rows;
+pub(crate) mod unsent;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};

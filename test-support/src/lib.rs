@@ -10,6 +10,8 @@
 
 #[cfg(feature = "stores")]
 pub mod databases;
+#[cfg(feature = "stores")]
+pub mod dropping;
 #[cfg(feature = "http")]
 pub mod http_client;
 #[cfg(feature = "stores")]

@@ -22,6 +22,7 @@ mod sessions;
 mod statements;
 mod storms;
 mod texts;
+mod withdrawals;
 
 mod postgres_suite {
     idempotent_runtime::testkit::conformance!(crate::store::databases::postgres());

@@ -195,7 +195,7 @@ impl Builder {
     /// Sets the upper bound on background work, so that a long outage cannot exhaust memory. Default: 10,000.
     ///
     /// A clean-up undoes the requests of a call that was dropped before the store answered, or that got no answer: a claim, the
-    /// redemption of a token, a member of a seen-set. All work that [`drain`](Idempotency::drain) waits for counts. Above the
+    /// redemption of a token, a member of a seen-set. A handle sends at most 64 clean-ups at a time, so that they do not hold up callers. All work that [`drain`](Idempotency::drain) waits for counts. Above the
     /// bound a clean-up is dropped and reported by the event [`NotWithdrawn`](crate::EventKind::NotWithdrawn): the key stays
     /// taken until the lease of the claim expires, the token stays used, the member stays in its set. With 0 nothing is undone.
     ///

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -52,15 +51,27 @@ pub(crate) fn start_cleanup(mut job: impl Job, scheduler: Option<Arc<Scheduler>>
     }
 }
 
-/// Sends until the store answers, with each attempt under `limit`, or until no time remains.
-pub(crate) async fn retry_until<'a, T>(
+/// The operation of a clean-up. It waits for its turn, so that the clean-ups of a handle have a bounded part of the queue and of
+/// each batch of the store: the callers that wait come before most of them.
+pub(crate) fn in_turn<'a, T: 'a>(
+    shared: &'a Shared,
+    operation: StoreFuture<'a, T>,
+) -> StoreFuture<'a, T> {
+    Box::pin(async move {
+        let _turn = shared.cleanup_turn().await;
+        operation.await
+    })
+}
+
+/// Sends a clean-up until the store answers, or until no time remains.
+pub(crate) async fn retry_until<'a, T: 'a>(
+    shared: &'a Shared,
     until: Instant,
-    limit: Duration,
     mut send: impl FnMut() -> StoreFuture<'a, T>,
 ) -> Result<T, &'static str> {
-    let mut backoff = Backoff::until(until, limit);
+    let mut backoff = Backoff::until(until, shared.deadline());
     loop {
-        match backoff.attempt(send()).await {
+        match backoff.attempt(in_turn(shared, send())).await {
             Ok(answer) => return Ok(answer),
             Err(_) if backoff.pause().await => {}
             Err(_) => return Err(NOT_CONFIRMED),

@@ -17,6 +17,7 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
 use crate::protocol::stuck;
+use crate::store::unsent;
 use crate::store::{Claim, FencedClaim, StoreError, StoreErrorKind};
 use crate::world::mutant;
 
@@ -194,6 +195,12 @@ impl<'a> ClaimGuard<'a> {
         }
     }
 
+    /// Whether the future of the only send was dropped before the store sent the claim.
+    fn was_unsent(&self) -> bool {
+        let store = self.lease.call().shared.store();
+        !self.is_resend && store.notes_unsent() && unsent::was_unsent(self.lease.record())
+    }
+
     fn run_unguarded(&mut self, failure: &StoreError) -> Guard {
         let call = self.lease.call();
         call.emit(EventKind::Unguarded, |event| event.caused_by(failure));
@@ -234,7 +241,8 @@ impl Drop for ClaimGuard<'_> {
         if self.reports_cancellation && !self.is_defused {
             self.lease.call().emit_end(EventKind::of_a_dropped_call());
         }
-        if let Some(since) = self.possibly_stored_since() {
+        let since = self.possibly_stored_since();
+        if let Some(since) = since.filter(|_| !self.was_unsent()) {
             // The withdrawal is tried as long as the claim may block the key: for its lease.
             self.lease.count_from(since);
             settle::settle_in_background(Arc::clone(self.lease), Ending::Withdraw);

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::observe::EventKind;
-use crate::protocol::background;
-use crate::protocol::background::{Job, NOT_CONFIRMED};
+use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::fence;
 use crate::protocol::kept_claim;
@@ -17,8 +16,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
-use crate::store::fencing;
-use crate::store::{Claim, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 use crate::world::mutant;
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
@@ -143,7 +141,7 @@ impl Drop for Unsettled {
 struct SettleJob {
     lease: Arc<Lease>,
     ending: Ending,
-    /// The end was sent at least once, so the store may have applied it, and the next send is a resend.
+    /// As in [`Unsettled`]: the next send is a resend.
     was_sent: bool,
 }
 
@@ -157,14 +155,13 @@ impl Job for SettleJob {
         let mut until = self.give_up_instant(limit);
         loop {
             let backoff = Backoff::until(until, limit);
-            let answer = backoff.attempt(self.ending.send(&self.lease)).await;
+            let answer = backoff.attempt(self.ending.send_in_turn(&self.lease)).await;
             if answer.is_err() {
-                // Until the first answer, followers wait: the store would still show them a claim that is about to be removed.
-                // They must not wait for a store that does not answer.
+                // Followers wait for the first answer, because the store still shows them the claim, but for no silent store.
                 self.lease.leave(None);
             }
+            let completes = matches!(self.ending, Ending::Complete(_));
             let (lease, ending) = (&self.lease, &mut self.ending);
-            let completes = matches!(ending, Ending::Complete(_));
             let settled = resolve(lease, ending, backoff, answer, self.was_sent).await;
             let was_replaced = completes && matches!(self.ending, Ending::Tombstone(_));
             match settled {
@@ -203,8 +200,7 @@ impl Job for SettleJob {
 }
 
 impl SettleJob {
-    /// When to give up. A success is stored even after its lease, unless another record has the key: otherwise the next call
-    /// would repeat the work.
+    /// When to give up. A success is stored even after its lease, or the next call would repeat the work.
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
             Ending::Complete(_) | Ending::Tombstone(_) => {
@@ -248,6 +244,14 @@ impl Ending {
             }),
             _ => self.send_without_token(lease),
         }
+    }
+
+    /// Does the same as [`send`](Self::send). No caller waits for most withdrawals, so they take turns.
+    fn send_in_turn<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
+        if let Self::Withdraw = self {
+            return background::in_turn(&lease.call().shared, self.send(lease));
+        }
+        self.send(lease)
     }
 
     fn send_without_token<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
@@ -337,7 +341,7 @@ async fn resolve(
             (Err(_), _) if !backoff.pause().await => return SettleOutcome::Open,
             (Err(_), _) => {
                 is_resend = true;
-                answer = backoff.attempt(ending.send(lease)).await;
+                answer = backoff.attempt(ending.send_in_turn(lease)).await;
             }
         }
     }
@@ -387,8 +391,7 @@ async fn complete_with_fallback(
 fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {
     let kind = match ending {
         Ending::Withdraw => EventKind::NotWithdrawn,
-        // After the fence the call has ended, and the next call takes it for a dead call, which is safe. In place of the tombstone the
-        // claim has the key, and it was reported that the result is not kept.
+        // After the fence the next call takes this call for dead, which is safe. A tombstone was reported as a result that is not kept.
         Ending::EndFence(_) | Ending::Tombstone(_) => return,
         _ => EventKind::Unrecorded,
     };

@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
+
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Keying};
 use crate::key::kind;
@@ -27,7 +29,11 @@ pub(crate) struct Shared {
     in_flight: InFlightTable,
     stuck_keys: StuckKeys,
     tracker: Arc<Tracker>,
+    cleanup_turns: Semaphore,
 }
+
+/// How many clean-ups of a handle ask the store at a time: an eighth of a full batch.
+const CLEANUP_TURNS: usize = 64;
 
 /// The options of a handle.
 pub(crate) struct Options {
@@ -53,6 +59,7 @@ impl Shared {
             in_flight: InFlightTable::default(),
             stuck_keys: StuckKeys::default(),
             tracker: Arc::default(),
+            cleanup_turns: Semaphore::const_new(CLEANUP_TURNS),
         }
     }
 
@@ -125,6 +132,12 @@ impl Shared {
     /// Whether as many clean-ups wait for the store as the handle allows.
     pub(crate) fn has_too_many_cleanups(&self) -> bool {
         self.tracker.count() >= self.options.cleanup_limit
+    }
+
+    /// The turn of a clean-up, which ends when this is dropped.
+    pub(crate) async fn cleanup_turn(&self) -> Option<SemaphorePermit<'_>> {
+        // Nothing closes the semaphore.
+        self.cleanup_turns.acquire().await.ok()
     }
 
     pub(crate) fn known_endpoints(&self) -> &Arc<KnownEndpoints> {

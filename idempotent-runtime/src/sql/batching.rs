@@ -31,6 +31,7 @@ use crate::batch::{Answer, Batched, Batches, Entrance, Limits, Transport, Way};
 use crate::broken::broken;
 use crate::store::last_poll::is_last_poll;
 use crate::store::longest::Longest;
+use crate::store::unsent::Unsent;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::AtomicUsize;
 
@@ -120,7 +121,7 @@ impl<DB: Database> Batching<DB> {
         }
     }
 
-    /// Sends a change with others.
+    /// Sends a change with others. Ends `unsent` if the change may have been sent when this ends.
     ///
     /// # Errors
     ///
@@ -130,9 +131,13 @@ impl<DB: Database> Batching<DB> {
         &self,
         entrance: Entrance<Transactions<DB>>,
         request: Request,
+        unsent: &mut Unsent<'_>,
     ) -> Result<Reply, StoreError> {
         let ticket = Ticket::default();
-        let withdrawal = WithdrawOnDrop(ticket.clone());
+        let withdrawal = WithdrawOnDrop {
+            ticket: ticket.clone(),
+            unsent,
+        };
         let queued = Queued {
             digest: self.digest(&request),
             request,
@@ -145,7 +150,7 @@ impl<DB: Database> Batching<DB> {
                 Poll::Ready(answer.map_err(|error| error.place(failure::place(&self.pool))))
             }
             Poll::Pending
-                if is_last_poll() && self.lacks_connection() && withdrawal.0.withdraw() =>
+                if is_last_poll() && self.lacks_connection() && withdrawal.ticket.withdraw() =>
             {
                 Poll::Ready(Err(failure::acquire_overdue(&self.pool)))
             }

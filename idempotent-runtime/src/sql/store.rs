@@ -26,6 +26,7 @@ use super::migrate;
 use crate::batch::Way;
 use crate::store::longest::Longest;
 use crate::store::queue::Queues;
+use crate::store::unsent::Unsent;
 use crate::store::{
     Claim, Count, Durability, Entry, FencedClaim, Finding, Store, StoreError, Swap,
     claim_fenced_in_steps,
@@ -209,19 +210,29 @@ impl<DB: Database> SqlStore<DB> {
 impl<DB: Database> SqlStore<DB> {
     /// Makes a change, together with other changes or alone.
     async fn change(&self, key: &str, change: Change) -> Result<Found, StoreError> {
+        self.change_noting(key, change, &mut Unsent::other()).await
+    }
+
+    /// Does the same as [`change`](Self::change). Ends `unsent` before the change is sent.
+    async fn change_noting(
+        &self,
+        key: &str,
+        change: Change,
+        unsent: &mut Unsent<'_>,
+    ) -> Result<Found, StoreError> {
         let request = Request::new(key, change);
         let batching = self.batching.as_ref();
         let Some(batching) = batching.filter(|batching| batching.is_usable()) else {
-            return self.change_alone(&request, false).await;
+            return self.change_alone(&request, false, unsent).await;
         };
         match batching.way(&request) {
-            Way::Inline(_inline) => self.change_alone(&request, false).await,
-            Way::Queue(entrance) => match batching.submit(entrance, request).await? {
+            Way::Inline(_inline) => self.change_alone(&request, false, unsent).await,
+            Way::Queue(entrance) => match batching.submit(entrance, request, unsent).await? {
                 Reply::Found(found) => Ok(found),
                 Reply::Alone {
                     request,
                     may_be_applied,
-                } => self.change_alone(&request, may_be_applied).await,
+                } => self.change_alone(&request, may_be_applied, unsent).await,
             },
         }
     }
@@ -231,6 +242,7 @@ impl<DB: Database> SqlStore<DB> {
         &self,
         request: &Request,
         may_be_applied: bool,
+        unsent: &mut Unsent<'_>,
     ) -> Result<Found, StoreError> {
         let mut turn = None;
         let mut attempts = Attempts::new(&self.pool);
@@ -241,6 +253,7 @@ impl<DB: Database> SqlStore<DB> {
         attempts.after_batch(may_be_applied);
         loop {
             let mut connection = attempts.acquire().await?;
+            unsent.end();
             let found = request.send::<DB>(&mut connection, most_bytes(&self.longest));
             let found = found.await;
             if let Some(found) = attempts.resolve(connection, found)? {
@@ -280,7 +293,14 @@ impl<DB: Database> Store for SqlStore<DB> {
             value: value.clone(),
             micros: micros(ttl),
         };
-        self.change(key, claim).await?.into_claim()
+        let mut unsent = Unsent::claim(value);
+        let found = self.change_noting(key, claim, &mut unsent).await;
+        unsent.end();
+        found?.into_claim()
+    }
+
+    fn notes_unsent(&self) -> bool {
+        true
     }
 
     async fn claim_fenced(

@@ -37,9 +37,8 @@ use crate::record::count;
 ///
 /// # Hints
 ///
-/// A call that waits for a key polls the store. A store that can notify waiters implements
-/// [`replace_and_notify`](Self::replace_and_notify), [`remove_and_notify`](Self::remove_and_notify)
-/// and [`subscribe`](Self::subscribe); other stores omit them.
+/// A call that waits for a key polls the store. A store that can notify waiters implements [`subscribe`](Self::subscribe),
+/// [`replace_and_notify`](Self::replace_and_notify) and [`remove_and_notify`](Self::remove_and_notify); other stores omit them.
 ///
 /// # More operations
 ///
@@ -124,8 +123,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A [`StoreError`] if there is no answer.
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError>;
 
-    /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
-    /// round trip.
+    /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
     ///
     /// A notification is a hint and may be lost. By default this is [`replace`](Self::replace), without a notification.
     ///
@@ -142,8 +140,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.replace(key, expected, value, ttl).await
     }
 
-    /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same
-    /// round trip.
+    /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
     ///
     /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification.
     ///
@@ -154,10 +151,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.remove(key, expected).await
     }
 
-    /// Subscribes to changes of the record under `key`.
+    /// Subscribes to changes of the record under `key`. `None`, the default: the store has no notifications, or has none now.
     ///
-    /// When this returns, the subscription is active: the receiver gets every later notification. `None`, the default, means
-    /// that the store has no notifications, or has none now.
+    /// When this returns, the subscription is active: the receiver gets every later notification.
     ///
     /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error if no more
     /// notifications will come, for example after a lost connection. From then on the caller must poll. No rule depends on a
@@ -218,8 +214,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         count_by_comparing(self, key, attempt, window).await
     }
 
-    /// Adds `member`, of at most 64 bytes, with its `owner` to a set, unless the set has the member. The member stays for at
-    /// least `retention`.
+    /// Adds `member`, of at most 64 bytes, with its `owner` to a set, unless the set has it. The member stays for at least `retention`.
     ///
     /// If `owner` already has the member, the answer is [`Claim::Claimed`]: the reply to an earlier attempt was lost.
     /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with
@@ -284,6 +279,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Whether this store notes a claim that is dropped before it is sent, so that the claim is not withdrawn. By default `false`.
+    #[doc(hidden)]
+    fn notes_unsent(&self) -> bool {
+        false
+    }
+
     /// What must fail before an acknowledged record is lost.
     ///
     /// By default the weakest: [`Durability::Process`].
@@ -300,11 +301,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Sets the length of the longest record that a handle reads.
+    /// Sets the length of the longest record that a handle reads. By default this does nothing.
     ///
-    /// The handle cannot use a longer record. So the store may cut a longer record after `bytes + 1` bytes, instead of
-    /// transferring a huge value of another program. A store of several handles uses the largest number. Before the first call
-    /// there is no limit. By default this does nothing.
+    /// The handle cannot use a longer record, for example of another program. So the store may cut it after `bytes + 1` bytes.
+    /// A store of several handles uses the largest number. Before the first call there is no limit.
     fn longest_record(&self, bytes: usize) {
         let _ = bytes;
     }

@@ -145,6 +145,11 @@ impl<W: Wrap> Store for W {
     fn local(&self) -> Option<&dyn LocalStore> {
         None
     }
+
+    /// `false`, because the wrapper may send a claim to several stores.
+    fn notes_unsent(&self) -> bool {
+        false
+    }
 }
 
 #[deny(
@@ -157,6 +162,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     /// Forwards [`Store::local`].
     fn local(&self) -> Option<&dyn LocalStore> {
         (**self).local()
+    }
+
+    fn notes_unsent(&self) -> bool {
+        (**self).notes_unsent()
     }
 }
 

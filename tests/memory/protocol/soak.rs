@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
+use idempotent_runtime::{Idempotency, MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use support::dropping::victims_of_drops;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -26,6 +27,12 @@ fn with_random_faults_bodies_do_not_overlap_and_every_call_ends() {
             .unwrap();
         runtime.block_on(LocalSet::new().run_until(one_round(seed)));
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_drop_their_calls_refuse_no_other_caller() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    victims_of_drops(idempotency).await.assert_well();
 }
 
 async fn one_round(seed: u64) {

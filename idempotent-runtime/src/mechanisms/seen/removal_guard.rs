@@ -65,10 +65,10 @@ impl Job for Member {
         let (key, limit) = (self.key(), self.set.shared.deadline());
         let until = Instant::now() + self.set.retention.min(LONGEST).max(limit);
         let send = || self.remove(&key);
-        if background::retry_until(until, limit, send).await? == Swap::Absent {
+        if background::retry_until(&self.set.shared, until, send).await? == Swap::Absent {
             // On another connection the removal may have overtaken the add, so it is sent a second time.
             sleep(limit).await;
-            background::retry_until(until, limit, send).await?;
+            background::retry_until(&self.set.shared, until, send).await?;
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ impl Job for GiveBackJob {
         let began = owned.shared.observers().start_time();
         let until = Instant::now() + LONGEST;
         let send = || -> StoreFuture<'_, Swap> { Box::pin(owned.take_back(expected)) };
-        let swap = background::retry_until(until, owned.shared.deadline(), send).await?;
+        let swap = background::retry_until(&owned.shared, until, send).await?;
         if self.was_redeemed && swap != Swap::Absent {
             owned.emit_given_back(began);
         }

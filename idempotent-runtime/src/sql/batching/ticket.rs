@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::store::unsent::Unsent;
+
 const WAITS: u8 = 0;
 const SENT: u8 = 1;
 const WITHDRAWN: u8 = 2;
@@ -35,10 +37,15 @@ impl Ticket {
 }
 
 /// Withdraws a change when it is dropped.
-pub(super) struct WithdrawOnDrop(pub(super) Ticket);
+pub(super) struct WithdrawOnDrop<'a, 'v> {
+    pub(super) ticket: Ticket,
+    pub(super) unsent: &'a mut Unsent<'v>,
+}
 
-impl Drop for WithdrawOnDrop {
+impl Drop for WithdrawOnDrop<'_, '_> {
     fn drop(&mut self) {
-        self.0.withdraw();
+        if !self.ticket.withdraw() {
+            self.unsent.end();
+        }
     }
 }

@@ -137,6 +137,11 @@ impl Store for Recorder {
         Ok(Some(BloomStats::of(filter, [])))
     }
 
+    fn notes_unsent(&self) -> bool {
+        self.note("notes_unsent".to_owned());
+        true
+    }
+
     fn local(&self) -> Option<&dyn LocalStore> {
         self.note("local".to_owned());
         None
