@@ -61,10 +61,10 @@ pub mod integrations {
 pub use idempotent_runtime::MySqlStore;
 #[cfg(feature = "postgres")]
 pub use idempotent_runtime::PostgresStore;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use idempotent_runtime::SqlStore;
 #[cfg(feature = "sqlite")]
 pub use idempotent_runtime::SqliteStore;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use idempotent_runtime::{PurgeTask, SqlStore};
 
 #[cfg(feature = "order-numbers")]
 pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};

@@ -104,9 +104,9 @@ pub use settings::setting::{Origin, Setting};
 pub use sql::store::MySqlStore;
 #[cfg(feature = "postgres")]
 pub use sql::store::PostgresStore;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use sql::store::SqlStore;
 #[cfg(feature = "sqlite")]
 pub use sql::store::SqliteStore;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use sql::store::{PurgeTask, SqlStore};
 pub use store::memory::MemoryStore;
 pub use store::{BloomStats, Durability, Hint, Mechanism, Store, StoreError, StoreErrorKind};

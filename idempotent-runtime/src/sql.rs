@@ -39,7 +39,7 @@ pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};
 pub use self::lock::waiting::Holder;
 pub use self::lock::{Lock, LockGuard};
-pub use self::migrate::{migrate, schema};
+pub use self::migrate::{Migration, migrate, migrations, schema};
 pub use self::retry::{Retry, retry};
 pub use self::retryable::{is_outcome_unknown, is_retryable, is_retryable_with_row};
 pub use self::transition::{Transition, TransitionUpdate, transition};

@@ -236,9 +236,7 @@ fn unwritten(call: &CallContext, source: StoreError, so: &str) -> Error {
     let kind = source.kind();
     let what = match kind {
         StoreErrorKind::Misconfigured => {
-            format!(
-                "the database is not set up for the row of the call, so {so}; `Idempotency::doctor` names what to change"
-            )
+            format!("{source}, so {so}")
         }
         _ => format!(
             "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"

@@ -103,8 +103,8 @@ impl Idempotency {
     /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
     /// * `sqlite`: `sqlite:file`.
     ///
-    /// Missing tables of a database are created. Expired records are not purged: connect the store yourself and call
-    /// `SqlStore::purge_every`.
+    /// Missing tables of a database are created. Expired records are purged about every ten minutes, unless the URL has
+    /// `?purge=false`.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

@@ -19,10 +19,31 @@ pub fn schema<DB: Database>() -> &'static str {
     DB::SCHEMA
 }
 
+/// The statements of one version of the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migration {
+    /// The version, from 1.
+    pub version: i64,
+    /// The statements that lead to this version from the version before.
+    pub statements: &'static str,
+}
+
+/// The statements of each version of the tables on `DB`, for migrations that are kept as files: one file for each version. A later
+/// version of this crate may have more.
+pub fn migrations<DB: Database>() -> &'static [Migration] {
+    const {
+        &[Migration {
+            version: VERSION,
+            statements: DB::SCHEMA,
+        }]
+    }
+}
+
 /// Makes the tables that are missing. Any number of processes may call this at every start, at the same time.
 ///
-/// If the tables exist, this costs one round trip and needs only `SELECT` on `idempotence_version`. Tables of a newer version
-/// of this crate do not change.
+/// If the tables exist, this costs two round trips and needs only `SELECT` on `idempotence_version`. A table that was dropped is made
+/// again. Tables of a newer version of this crate do not change.
 ///
 /// # Errors
 ///
@@ -66,13 +87,21 @@ pub(crate) async fn migrate_on<DB: Database>(
         }
         answer => answer.ok().flatten(),
     };
-    if version >= Some(VERSION) {
+    if version > Some(VERSION) || version == Some(VERSION) && !lacks_table::<DB>(connection).await {
         return Ok(());
     }
     DB::execute_all(connection, DB::migration())
         .await
         .map_err(|error| failure::migration_failed(error, DB::SCHEMA, place.to_owned()))
 }
+
+/// Whether a table is missing although the version is stored. A user who may not read the tables cannot know.
+async fn lacks_table<DB: Database>(connection: &mut DB::Connection) -> bool {
+    let read = DB::execute_all(connection, READ_NOTHING.to_owned()).await;
+    read.is_err_and(|error| failure::is_missing_table(&error))
+}
+
+const READ_NOTHING: &str = "SELECT 1 FROM idempotence, idempotence_lock WHERE 1 = 0";
 
 const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,6 +1,7 @@
 //! Records in a table of PostgreSQL, MySQL, MariaDB or SQLite.
 
 mod attempts;
+mod change;
 mod connect;
 mod doctor;
 mod fencing;
@@ -14,16 +15,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Pool;
 
-pub use self::purge::PurgeTask;
-
 use self::attempts::Attempts;
-use super::batching::{Batching, Reply, most_bytes};
+use self::purge::Purging;
+use super::batching::{Batching, most_bytes};
 use super::checkout::Checkout;
 use super::database::Database;
-use super::database::batch::{Change, Found, Request};
+use super::database::batch::Change;
 use super::database::time::micros;
 use super::migrate;
-use crate::batch::Way;
 use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::unsent::Unsent;
@@ -65,8 +64,8 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// calls of a process take turns, and reuse one connection while the pool has others that are free. The first statement of each
 /// kind on a connection costs one more round trip, which prepares it.
 ///
-/// Expired rows are stored until another claim needs their key or until they are purged. Call
-/// [`purge_every`](Self::purge_every) in one process, or [`purge_expired`](Self::purge_expired) in a job.
+/// Expired rows are stored until another claim needs their key or until they are purged. A store that is used purges about every ten
+/// minutes, in the background: see [`purge_every`](Self::purge_every) and [`purge`](Self::purge).
 /// [`connect`](Self::connect) and [`migrate`](Self::migrate) make the tables; [`sql::schema`](super::schema) has the
 /// statements for other tools. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
 /// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
@@ -82,6 +81,8 @@ pub struct SqlStore<DB: Database> {
     longest: Longest,
     /// `None` if each change is sent by itself.
     batching: Option<Arc<Batching<DB>>>,
+    /// `None` if the store does not purge by itself.
+    purging: Option<Arc<Purging<DB>>>,
 }
 
 impl<DB: Database> SqlStore<DB> {
@@ -98,8 +99,10 @@ impl<DB: Database> SqlStore<DB> {
     ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
     ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
     pub fn new(pool: Pool<DB>) -> Self {
+        let purging = Some(Purging::every(purge::PERIOD, &pool));
         let store = Self {
             pool,
+            purging,
             counting: Arc::default(),
             longest: Longest::default(),
             batching: None,
@@ -114,15 +117,15 @@ impl<DB: Database> SqlStore<DB> {
     /// * `sqlite:folder/file`, or `sqlite:/absolute/file`: a missing file is created unless the URL has `?mode=rw`.
     ///   `sqlite::memory:` is a database that ends with the store.
     ///
-    /// The parameters after the `?` are `batch=false`, which sends each change by itself (see [`batch`](Self::batch)), and the
-    /// parameters of sqlx. An unknown or unreadable parameter is an error. For a server
+    /// The parameters after the `?` are `batch=false`, which sends each change by itself (see [`batch`](Self::batch)), `purge=false`,
+    /// which leaves expired records to other processes (see [`purge`](Self::purge)), and the parameters of sqlx. An unknown or unreadable parameter is an error. For a server
     /// on another machine use `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL) and a TLS feature of
     /// sqlx. Otherwise sqlx accepts a session without TLS, or with any certificate. `connect` then logs a warning, and
     /// [the doctor](crate::Idempotency::doctor) reports a problem.
     ///
     /// The pool has up to ten connections, and one for SQLite, because only one connection can write to a file at a time.
     ///
-    /// Costs one connection, which is then closed, and one round trip. Making the tables costs a second round trip.
+    /// Costs one connection, which is then closed, and two round trips. Making the tables costs one more round trip.
     ///
     /// # Errors
     ///
@@ -135,8 +138,9 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// If sqlx was built without a runtime.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let (pool, batch) = connect::connect(url).await?;
-        Ok(Self::new(pool).batch(batch))
+        let (pool, parameters) = connect::connect(url).await?;
+        let store = Self::new(pool).batch(parameters.batch);
+        Ok(store.purge(parameters.purge))
     }
 
     /// Makes the tables that are missing: [`sql::migrate`](super::migrate()).
@@ -164,17 +168,26 @@ impl<DB: Database> SqlStore<DB> {
         purge::purge_expired(&self.pool).await
     }
 
-    /// Calls [`purge_expired`](Self::purge_expired) in the background, about every `period`, until the returned task is
-    /// dropped.
+    /// Sets how often this store calls [`purge_expired`](Self::purge_expired) in the background. Default: about every ten minutes.
     ///
-    /// A failure is logged, and the next purge follows after `period`. One process is enough. More processes do no harm: the
-    /// period varies at random.
+    /// The purges begin with the first operation in a tokio runtime, and end with the last clone of the store. A failure is logged, and
+    /// the next purge follows after `period`. One process is enough. More processes do no harm: the period varies at random.
     ///
-    /// # Panics
+    /// Clones that were made before keep their setting.
+    #[must_use]
+    pub fn purge_every(mut self, period: Duration) -> Self {
+        self.purging = Some(Purging::every(period, &self.pool));
+        self
+    }
+
+    /// Sets whether this store purges in the background. Default: `true`. Use `false` if a job calls
+    /// [`purge_expired`](Self::purge_expired), or if another process purges.
     ///
-    /// Outside a tokio runtime.
-    pub fn purge_every(&self, period: Duration) -> PurgeTask {
-        PurgeTask::start(self.pool.clone(), period)
+    /// Clones that were made before keep their setting.
+    #[must_use]
+    pub fn purge(mut self, purge: bool) -> Self {
+        self.purging = purge.then(|| Purging::every(purge::PERIOD, &self.pool));
+        self
     }
 
     /// Sets whether changes that wait for the database go together in one transaction. Default: `true`.
@@ -207,65 +220,6 @@ impl<DB: Database> SqlStore<DB> {
     }
 }
 
-impl<DB: Database> SqlStore<DB> {
-    /// Makes a change, together with other changes or alone.
-    async fn change(&self, key: &str, change: Change) -> Result<Found, StoreError> {
-        self.change_noting(key, change, &mut Unsent::other()).await
-    }
-
-    /// Does the same as [`change`](Self::change). Ends `unsent` before the change is sent.
-    async fn change_noting(
-        &self,
-        key: &str,
-        change: Change,
-        unsent: &mut Unsent<'_>,
-    ) -> Result<Found, StoreError> {
-        let request = Request::new(key, change);
-        let batching = self.batching.as_ref();
-        let Some(batching) = batching.filter(|batching| batching.is_usable()) else {
-            return self.change_alone(&request, false, unsent).await;
-        };
-        match batching.way(&request) {
-            Way::Inline(_inline) => self.change_alone(&request, false, unsent).await,
-            Way::Queue(entrance) => match batching.submit(entrance, request, unsent).await? {
-                Reply::Found(found) => Ok(found),
-                Reply::Alone {
-                    request,
-                    may_be_applied,
-                } => self.change_alone(&request, may_be_applied, unsent).await,
-            },
-        }
-    }
-
-    /// Makes a change by its own statement. `may_be_applied`: it was in a batch without an answer.
-    async fn change_alone(
-        &self,
-        request: &Request,
-        may_be_applied: bool,
-        unsent: &mut Unsent<'_>,
-    ) -> Result<Found, StoreError> {
-        let mut turn = None;
-        let mut attempts = Attempts::new(&self.pool);
-        if let Change::Count { .. } = request.change {
-            let turn = turn.insert(self.counting.wait_turn(request.key.to_string()).await);
-            attempts = Attempts::with_connection(&self.pool, turn.take());
-        }
-        attempts.after_batch(may_be_applied);
-        loop {
-            let mut connection = attempts.acquire().await?;
-            unsent.end();
-            let found = request.send::<DB>(&mut connection, most_bytes(&self.longest));
-            let found = found.await;
-            if let Some(found) = attempts.resolve(connection, found)? {
-                if let Some(turn) = &mut turn {
-                    turn.pass_on(attempts.into_connection());
-                }
-                return Ok(found);
-            }
-        }
-    }
-}
-
 impl<DB: Database> Clone for SqlStore<DB> {
     fn clone(&self) -> Self {
         Self {
@@ -273,6 +227,7 @@ impl<DB: Database> Clone for SqlStore<DB> {
             counting: Arc::clone(&self.counting),
             longest: self.longest.clone(),
             batching: self.batching.clone(),
+            purging: self.purging.clone(),
         }
     }
 }
@@ -313,6 +268,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         if !DB::HAS_STATEMENT {
             return claim_fenced_in_steps(self, key, fence_key, value, ttl).await;
         }
+        self.start_purging();
         let (keys, most) = ([key, fence_key], most_bytes(&self.longest));
         fencing::claim(&self.pool, keys, value, ttl, most).await
     }

@@ -28,8 +28,17 @@ pub enum Takes {
     AnyCase(&'static [&'static str]),
 }
 
-/// Checks the URL of a database whose client knows the parameters `known`. Returns the URL for the client, which does not know
-/// [`BATCH`], and whether changes go in batches.
+/// The parameters of the store itself. The client does not know them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoreParameters {
+    /// Whether changes go in batches.
+    pub(crate) batch: bool,
+    /// Whether expired records are purged.
+    pub(crate) purge: bool,
+}
+
+/// Checks the URL of a database whose client knows the parameters `known`. Returns the URL for the client, and the parameters of
+/// the store.
 ///
 /// # Errors
 ///
@@ -38,34 +47,42 @@ pub enum Takes {
 pub(super) fn check<'a>(
     url: &'a str,
     known: &[Parameter],
-) -> Result<(Cow<'a, str>, bool), StoreError> {
-    let known = [known, &[BATCH]].concat();
+) -> Result<(Cow<'a, str>, StoreParameters), StoreError> {
+    let known = [known, &[BATCH, PURGE]].concat();
     check_for_client(url, &known)?;
-    Ok(without_batch(url))
+    Ok(without_own(url))
 }
 
-/// The parameter of the store itself: whether changes go in batches.
-const BATCH: Parameter = ("batch", Takes::Word(&["true", "false"]));
+const BATCH: Parameter = ("batch", SWITCH);
+const PURGE: Parameter = ("purge", SWITCH);
+const SWITCH: Takes = Takes::Word(&["true", "false"]);
 
-/// Takes [`BATCH`] out of a valid URL.
-fn without_batch(url: &str) -> (Cow<'_, str>, bool) {
-    let Some((address, query)) = url.split_once('?') else {
-        return (url.into(), true);
+/// Takes the parameters of the store out of a valid URL.
+fn without_own(url: &str) -> (Cow<'_, str>, StoreParameters) {
+    let mut own = StoreParameters {
+        batch: true,
+        purge: true,
     };
-    let mut batch = None;
-    let is_kept = |part: &&str| match form_urlencoded::parse(part.as_bytes()).next() {
+    let Some((address, query)) = url.split_once('?') else {
+        return (url.into(), own);
+    };
+    let is_of_client = |part: &&str| match form_urlencoded::parse(part.as_bytes()).next() {
         Some((name, value)) if name == BATCH.0 => {
-            batch = Some(value == "true");
+            own.batch = value == "true";
+            false
+        }
+        Some((name, value)) if name == PURGE.0 => {
+            own.purge = value == "true";
             false
         }
         _ => true,
     };
-    let kept: Vec<_> = query.split('&').filter(is_kept).collect();
-    match batch {
-        None => (url.into(), true),
-        Some(batch) if kept.is_empty() => (address.into(), batch),
-        Some(batch) => (format!("{address}?{}", kept.join("&")).into(), batch),
-    }
+    let kept: Vec<_> = query.split('&').filter(is_of_client).collect();
+    let url = match kept[..] {
+        [] => address.to_owned(),
+        _ => format!("{address}?{}", kept.join("&")),
+    };
+    (url.into(), own)
 }
 
 fn check_for_client(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
@@ -232,24 +249,33 @@ mod tests {
     }
 
     #[test]
-    fn the_client_does_not_get_the_parameter_of_the_store() {
-        for (url, rest, batch) in [
-            ("postgres://h/d", "postgres://h/d", true),
-            ("postgres://h/d?batch=false", "postgres://h/d", false),
-            ("postgres://h/d?b%61tch=false", "postgres://h/d", false),
+    fn the_client_does_not_get_the_parameters_of_the_store() {
+        for (url, rest, batch, purge) in [
+            ("postgres://h/d", "postgres://h/d", true, true),
+            ("postgres://h/d?batch=false", "postgres://h/d", false, true),
             (
-                "sqlite:f?mode=ro&batch=false&batch=true",
+                "postgres://h/d?b%61tch=false",
+                "postgres://h/d",
+                false,
+                true,
+            ),
+            ("postgres://h/d?purge=false", "postgres://h/d", true, false),
+            (
+                "sqlite:f?mode=ro&batch=false&batch=true&purge=false",
                 "sqlite:f?mode=ro",
                 true,
+                false,
             ),
             (
                 "mysql://h/d?batch=false&user=a%26batch=true",
                 "mysql://h/d?user=a%26batch=true",
                 false,
+                true,
             ),
         ] {
             let checked = check(url, KNOWN).expect(url);
-            assert_eq!(checked, (rest.into(), batch), "{url}");
+            let own = StoreParameters { batch, purge };
+            assert_eq!(checked, (rest.into(), own), "{url}");
         }
         let text = refusal("postgres://h/d?batch=no");
         assert!(

@@ -103,7 +103,7 @@ async fn newer_and_missing_tables_are_reported() {
         .await
         .unwrap();
     let findings = findings_of(missing).await;
-    assert_says(Level::Problem, "has no tables for idempotence", &findings);
+    assert_says(Level::Problem, "has no table `idempotence`", &findings);
 }
 
 on_every_database! { missing_tables_are_the_only_finding }
@@ -123,7 +123,7 @@ async fn missing_tables_are_the_only_finding<DB: Fresh>() {
     assert_eq!(bad.len(), 1, "{diagnosis}");
     assert_says(
         Level::Problem,
-        "has no tables for idempotence (call `sql::migrate` at every start)",
+        "has no table `idempotence` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)",
         &diagnosis.to_string(),
     );
     for invented in [

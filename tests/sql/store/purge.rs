@@ -18,7 +18,7 @@ on_every_database! {
     expired_records_are_purged_in_batches
     a_record_that_is_claimed_again_is_not_purged
     a_record_with_an_open_claim_is_not_purged
-    a_purge_task_runs_until_it_is_dropped
+    a_store_purges_until_its_last_clone_is_dropped
 }
 
 const RECORDS: &str = "SELECT count(*) FROM idempotence";
@@ -106,12 +106,12 @@ async fn claim_anew<DB: Fresh>(store: &SqlStore<DB>, key: &str) {
     }
 }
 
-async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
-    let store = store::<DB>().await;
-    let purge = store.purge_every(Duration::from_millis(10));
-    leave_expired(&store, "first").await;
+async fn a_store_purges_until_its_last_clone_is_dropped<DB: Fresh>() {
+    let store = store::<DB>().await.purge(false);
+    let purging = store.clone().purge_every(Duration::from_millis(10));
+    leave_expired(&purging, "first").await;
     is_purged(&store).await;
-    // The task continues after a failure.
+    // The purges continue after a failure.
     let hidden = "ALTER TABLE idempotence RENAME TO hidden";
     let back = "ALTER TABLE hidden RENAME TO idempotence";
     DB::run(store.pool(), hidden).await.unwrap();
@@ -119,7 +119,7 @@ async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
     DB::run(store.pool(), back).await.unwrap();
     leave_expired(&store, "second").await;
     is_purged(&store).await;
-    drop(purge);
+    drop(purging);
     // A statement of the purge may still run. It has ended when all connections are free.
     let options = store.pool().options();
     let mut connections = Vec::new();
@@ -128,9 +128,9 @@ async fn a_purge_task_runs_until_it_is_dropped<DB: Fresh>() {
     }
     drop(connections);
     leave_expired(&store, "third").await;
-    // In this time another purge task of the same period has purged several times.
+    // In this time another store with the same period has purged several times.
     let other = self::store::<DB>().await;
-    let _purge = other.purge_every(Duration::from_millis(10));
+    let other = other.purge_every(Duration::from_millis(10));
     for round in 0..5 {
         leave_expired(&other, &format!("round {round}")).await;
         is_purged(&other).await;

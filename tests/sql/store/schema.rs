@@ -14,6 +14,8 @@ on_every_database! {
     migrating_again_changes_nothing
     the_error_of_a_missing_table_says_what_to_do
     newer_tables_do_not_change
+    a_table_that_was_dropped_is_made_again
+    the_page_shows_the_statements_of_each_version
     the_statements_can_be_applied_by_hand
     keys_that_are_equal_in_a_collation_are_different
 }
@@ -84,6 +86,32 @@ async fn the_error_of_a_missing_table_says_what_to_do<DB: Fresh>() {
     store.migrate().await.unwrap();
     let claim = store.claim("key", &VALUE, TTL).await;
     assert_eq!(claim.unwrap(), Claim::Claimed);
+}
+
+async fn a_table_that_was_dropped_is_made_again<DB: Fresh>() {
+    let url = DB::url();
+    for table in ["idempotence", "idempotence_lock"] {
+        let store = SqlStore::<DB>::connect(&url).await.unwrap();
+        let drop = format!("DROP TABLE {table}");
+        DB::run(store.pool(), &drop).await.unwrap();
+        sql::migrate(store.pool()).await.unwrap();
+        let claim = store.claim(table, &VALUE, TTL).await;
+        assert_eq!(claim.unwrap(), Claim::Claimed);
+        DB::run(store.pool(), &drop).await.unwrap();
+        let store = SqlStore::<DB>::connect(&url).await.unwrap();
+        let read = format!("SELECT count(*) FROM {table}");
+        assert_eq!(DB::number(store.pool(), &read).await, 0);
+    }
+}
+
+#[expect(clippy::unused_async, reason = "each case is async")]
+async fn the_page_shows_the_statements_of_each_version<DB: Fresh>() {
+    let page = include_str!("../../../docs/sql.md");
+    for migration in sql::migrations::<DB>() {
+        assert!(page.contains(migration.statements.trim()), "{migration:?}");
+    }
+    let last = sql::migrations::<DB>().last().unwrap();
+    assert_eq!(last.statements, sql::schema::<DB>());
 }
 
 async fn newer_tables_do_not_change<DB: Fresh>() {

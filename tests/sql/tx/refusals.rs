@@ -87,4 +87,7 @@ async fn without_its_table_a_call_is_refused_as_misconfigured<DB: Subject>() {
         "{}",
         causes(&refused)
     );
+    let text = refused.to_string();
+    assert!(text.contains("`idempotence`"), "{text}");
+    assert!(text.contains("`sql::migrate`"), "{text}");
 }

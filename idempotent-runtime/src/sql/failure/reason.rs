@@ -129,12 +129,22 @@ fn of_no_connection(error: &io::Error) -> Option<&'static str> {
 fn of_refusal(refusal: &dyn DatabaseError) -> Option<&'static str> {
     let code = Code::from_refusal(refusal);
     if code.is_missing_table(refusal.message()) {
-        return Some("has no tables for idempotence (call `sql::migrate` at every start)");
+        return Some(of_missing_table(refusal.message()));
     }
     match code {
         Code::State(state) => of_state(&state),
         Code::MySql(number, _) => of_number(number),
         Code::Sqlite(code) => of_result_code(code, refusal.message()),
+    }
+}
+
+fn of_missing_table(message: &str) -> &'static str {
+    if message.contains("idempotence_lock") {
+        "has no table `idempotence_lock` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
+    } else if message.contains("idempotence_version") {
+        "has no table `idempotence_version` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
+    } else {
+        "has no table `idempotence` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
     }
 }
 

@@ -11,19 +11,21 @@ use crate::sql::database::connect::CONNECT_DEADLINE;
 use crate::sql::failure;
 use crate::sql::migrate::migrate_on;
 use crate::sql::retryable::is_retryable;
-use crate::sql::url::{self, invalid_url};
+use crate::sql::url::{self, StoreParameters, invalid_url};
 use crate::store::{StoreError, StoreErrorKind};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A pool of connections to the database at `url`, and whether changes go in batches.
-pub(super) async fn connect<DB: Database>(url: &str) -> Result<(Pool<DB>, bool), StoreError> {
+/// A pool of connections to the database at `url`, and the parameters of the store.
+pub(super) async fn connect<DB: Database>(
+    url: &str,
+) -> Result<(Pool<DB>, StoreParameters), StoreError> {
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
     if !scheme.is_some_and(|scheme| DB::SCHEMES.contains(&scheme)) {
         let expected = DB::SCHEMES.join(":`, `");
         return Err(invalid_url(format!("must begin with `{expected}:`")));
     }
-    let (url, batch) = url::check(url, DB::PARAMETERS)?;
+    let (url, parameters) = url::check(url, DB::PARAMETERS)?;
     let url = &*url;
     // The client's error repeats parts of the URL, so it is not used.
     let (options, pool_options) = DB::options(url)
@@ -63,7 +65,7 @@ pub(super) async fn connect<DB: Database>(url: &str) -> Result<(Pool<DB>, bool),
         Ok(pool)
     };
     match timeout(CONNECT_DEADLINE, connecting).await {
-        Ok(connected) => connected.map(|pool| (pool, batch)),
+        Ok(connected) => connected.map(|pool| (pool, parameters)),
         Err(_) => Err(timed_out(conflict).place(place)),
     }
 }

@@ -119,7 +119,7 @@ fn check_backlog(expired: i64) -> Finding {
         MANY.. => finding(
             Note,
             format!("at least {MANY} records have expired and wait for a purge"),
-            "call `purge_every` in one process",
+            "let one process purge: leave `purge=false` out of its URL, or call `purge_every` with a shorter period",
         ),
         _ => Finding::new(
             Fine,

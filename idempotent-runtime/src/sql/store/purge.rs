@@ -1,14 +1,19 @@
 //! Removes expired records.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sqlx::Pool;
-use tokio::task::JoinHandle;
+use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::attempts::Attempts;
 use crate::sql::database::Database;
 use crate::store::StoreError;
+
+/// How often a store purges, unless it is set.
+pub(super) const PERIOD: Duration = Duration::from_mins(10);
 
 /// The largest number of records that one statement removes.
 const BATCH: u32 = 1000;
@@ -17,35 +22,66 @@ const BATCH: u32 = 1000;
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 const MAX_PERIOD: Duration = Duration::from_hours(365 * 24);
 
-/// A purge that runs in the background until this is dropped.
+/// Purges in the background while a clone of the store lives.
 #[derive(Debug)]
-#[must_use = "the purge ends when this is dropped"]
-pub struct PurgeTask(JoinHandle<()>);
+pub(super) struct Purging<DB: Database> {
+    pool: Pool<DB>,
+    period: Duration,
+    is_running: AtomicBool,
+}
 
-impl PurgeTask {
-    pub(super) fn start<DB: Database>(pool: Pool<DB>, period: Duration) -> Self {
-        let period = period.clamp(MIN_PERIOD, MAX_PERIOD);
-        Self(tokio::spawn(async move {
-            loop {
-                // The jitter spreads the purges of processes that started at the same time.
-                sleep(period.mul_f64(rand::random_range(0.75..1.25))).await;
-                match purge_expired(&pool).await {
-                    Ok(removed) => {
-                        tracing::debug!(target: "idempotence", removed, "purged expired records");
-                    }
-                    Err(error) => {
-                        let error: &(dyn std::error::Error + 'static) = &error;
-                        tracing::warn!(target: "idempotence", error, "expired records could not be purged");
-                    }
+impl<DB: Database> Purging<DB> {
+    pub(super) fn every(period: Duration, pool: &Pool<DB>) -> Arc<Self> {
+        Arc::new(Self {
+            pool: pool.clone(),
+            period: period.clamp(MIN_PERIOD, MAX_PERIOD),
+            is_running: AtomicBool::new(false),
+        })
+    }
+
+    /// Starts the task if it does not run: at the first operation of the store, and again after its runtime has ended.
+    pub(super) fn start(self: &Arc<Self>) {
+        if self.is_running.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current()
+            && !self.is_running.swap(true, Ordering::Relaxed)
+        {
+            let (period, task) = (self.period, Task(Arc::downgrade(self)));
+            runtime.spawn(async move {
+                loop {
+                    // The jitter spreads the purges of processes that started at the same time.
+                    sleep(period.mul_f64(rand::random_range(0.75..1.25))).await;
+                    let Some(purging) = task.0.upgrade() else {
+                        return;
+                    };
+                    purging.purge().await;
                 }
+            });
+        }
+    }
+
+    async fn purge(&self) {
+        match purge_expired(&self.pool).await {
+            Ok(removed) => {
+                tracing::debug!(target: "idempotence", removed, "purged expired records");
             }
-        }))
+            Err(error) => {
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::warn!(target: "idempotence", error, "expired records could not be purged");
+            }
+        }
     }
 }
 
-impl Drop for PurgeTask {
+/// The task of a store. It does not keep the store alive.
+struct Task<DB: Database>(Weak<Purging<DB>>);
+
+impl<DB: Database> Drop for Task<DB> {
     fn drop(&mut self) {
-        self.0.abort();
+        if let Some(purging) = self.0.upgrade() {
+            purging.is_running.store(false, Ordering::Relaxed);
+        }
     }
 }
 
