@@ -4,6 +4,7 @@
 //! proves the first run together with the work.
 
 mod batching;
+pub(crate) mod causes;
 mod checkout;
 mod connection;
 mod database;
@@ -33,6 +34,7 @@ mod version;
 /// The version of sqlx that this module uses. Take the types of sqlx from here, so that the versions agree.
 pub use ::sqlx;
 
+pub use self::causes::Causes;
 pub use self::connection::AsConnection;
 pub use self::database::Database;
 pub use self::duplicate::duplicate_of;

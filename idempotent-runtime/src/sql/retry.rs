@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::causes::Causes;
 use super::database::Database;
 use super::retryable::{is_retryable, is_retryable_with_row};
 use crate::world;
@@ -41,6 +42,9 @@ use crate::world;
 /// statement: after an error the transaction may have ended. Later statements would then run outside it, and `COMMIT` would not
 /// report that.
 ///
+/// `E` is an error type with `From<sqlx::Error>` that implements `std::error::Error`, or `anyhow::Error`, `eyre::Report` or
+/// `Box<dyn Error + Send + Sync>`.
+///
 /// On SQLite the transaction begins with `BEGIN IMMEDIATE`, elsewhere with `BEGIN`.
 ///
 /// Round trips of each attempt: `BEGIN`, the statements of `body`, and `COMMIT` or `ROLLBACK`.
@@ -55,14 +59,14 @@ use crate::world;
 ///
 /// If the future is dropped in `body` or between two attempts, the transaction is rolled back and nothing is done. If it is
 /// dropped during a `COMMIT`, or with [`Retry::with_row`] after a `COMMIT`, the transaction may be committed.
-pub async fn retry<'env, DB, T, E>(
+pub async fn retry<'env, DB, T, E, Via>(
     pool: &Pool<DB>,
     policy: Retry,
     mut body: impl for<'tx> FnMut(&'tx mut Transaction<'env, DB>) -> BoxFuture<'tx, Result<T, E>>,
 ) -> Result<T, E>
 where
     DB: Database,
-    E: From<sqlx::Error> + StdError + 'static,
+    E: From<sqlx::Error> + Causes<Via>,
 {
     let mut backoff = Backoff::new(policy);
     loop {
@@ -75,7 +79,7 @@ where
             Ok(tx) => match commit_or_roll_back(tx, &mut body).await {
                 Ok(done) => return Ok(done),
                 Err(error) => {
-                    let again = (policy.is_retryable)(&error);
+                    let again = (policy.is_retryable)(error.first_cause());
                     (error, again)
                 }
             },

@@ -9,11 +9,12 @@ use crate::error::store::StoreError;
 
 /// A transaction, or a connection in a transaction, that writes rows. The caller commits it.
 #[diagnostic::on_unimplemented(
-    message = "`tx` must be a transaction of sqlx or a connection that is in one, not `{Self}`",
-    label = "this is neither a transaction nor a connection",
+    message = "`tx` must be a transaction of sqlx 0.9 or a connection that is in one, not `{Self}`",
+    label = "this is neither a transaction nor a connection of sqlx 0.9",
+    note = "a transaction of another version of sqlx has the same name: depend on sqlx 0.9, or take the types of sqlx from `idempotence::sql::sqlx`",
     note = "`tx` must be `&mut Transaction<'_, Postgres | MySql | Sqlite>` or `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` and pass the transaction",
     note = "`tx` may also be a `&mut PoolConnection<_>`, or a `&mut T` where `T: idempotence::sql::AsConnection`",
-    note = "each database needs its feature of the crate `idempotence`, and sqlx 0.9: `postgres`, `mysql` or `sqlite`"
+    note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Rows: Send {
     /// Inserts `row` unless a row that has not expired is stored under its key. If an open transaction holds that row, waits

@@ -1,5 +1,6 @@
 //! What is retried on every database.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ on_every_database! {
     a_success_is_committed_and_not_retried
     any_other_error_is_rolled_back_and_not_retried
     a_duplicate_is_not_retried
+    an_error_without_a_type_is_retried_by_its_causes
     a_retry_starts_without_the_work_of_earlier_attempts
     a_retry_ends_after_the_last_attempt_with_its_error
     a_retry_ends_after_its_time
@@ -63,6 +65,43 @@ async fn any_other_error_is_rolled_back_and_not_retried<DB: Subject>() {
         assert!(matches!(missing.await, Err(Trouble::Sql(_))));
     }
     assert_eq!((runs.count(), payments(&fresh.pool, 7).await), (4, 0));
+}
+
+/// The errors that most services return. Neither implements `std::error::Error`.
+async fn an_error_without_a_type_is_retried_by_its_causes<DB: Subject>() {
+    let (fresh, runs) = (fresh::<DB>().await, Runs::default());
+    let policy = Retry::with_row().pauses(Duration::from_millis(1), Duration::from_millis(5));
+    let paid = sql::retry(&fresh.pool, policy, |tx| {
+        Box::pin(async {
+            let paid = paying(7)
+                .replay()
+                .run_in(tx, async |_: &mut DB::Connection| match runs.one() {
+                    1 => Err(anyhow::Error::new(lost()).context("the first statement")),
+                    run => Ok(run),
+                });
+            paid.await
+        })
+    });
+    assert_eq!(paid.await.unwrap(), 2);
+    let paid = sql::retry(&fresh.pool, policy, |_| {
+        Box::pin(async {
+            match runs.one() {
+                3 => Err(Box::<dyn StdError + Send + Sync>::from(lost())),
+                run => Ok(run),
+            }
+        })
+    });
+    assert_eq!(paid.await.unwrap(), 4);
+    let declined = sql::retry(&fresh.pool, policy, |_| {
+        runs.one();
+        Box::pin(async { Err::<(), _>(anyhow::anyhow!("declined")) })
+    });
+    assert_eq!(declined.await.unwrap_err().to_string(), "declined");
+    assert_eq!(runs.count(), 5);
+}
+
+fn lost() -> sqlx::Error {
+    sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
 }
 
 async fn a_duplicate_is_not_retried<DB: Subject>() {
