@@ -1,5 +1,7 @@
 //! The expansion: the guarded function, or the errors and the function as it is written.
 
+mod begin;
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::Type;
@@ -46,7 +48,17 @@ fn unguarded(options: &Options, function: &Function) -> TokenStream {
         let ty = context_type(options);
         mixed!(let #name: #ty = ::core::todo!();)
     });
-    let function = function.with_body(&quote!(#(#keys)* #context #statements));
+    let transaction = match (&options.begin, &options.tx) {
+        (Some(pool), Some(tx)) => {
+            let private = options.private(Span::mixed_site());
+            Some(mixed! {
+                let mut transaction = #private::begun(&#pool);
+                let #tx = &mut transaction;
+            })
+        }
+        _ => None,
+    };
+    let function = function.with_body(&quote!(#(#keys)* #context #transaction #statements));
     quote!(#[allow(unused, unexpected_cfgs)] #function)
 }
 
@@ -119,6 +131,9 @@ impl<'a> Expansion<'a> {
                 quote_spanned!(hidden(answer)=> returns.answered(refusal, #answer))
             }
         };
+        if let (Some(pool), Some(tx)) = (&self.options.begin, &self.options.tx) {
+            return self.begin((pool, tx), &returns, &call, &refused);
+        }
         if let Some(tx) = self.transaction() {
             return self.in_transaction(&tx, &returns, &call, &refused);
         }

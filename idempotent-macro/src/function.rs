@@ -169,6 +169,36 @@ impl Function {
         })
     }
 
+    /// The arguments of which each run of the body needs a copy: those that the body mentions, also in a format string. And whether they
+    /// are written with `mut`.
+    pub fn repeated(&self) -> Vec<(Ident, bool)> {
+        let mut names = Vec::new();
+        for input in &self.sig.inputs {
+            if let FnArg::Typed(input) = input {
+                bind(&input.pat, &mut names);
+            }
+        }
+        names.retain(|name| {
+            let name = name.to_string();
+            let is_captured = name.starts_with('_');
+            is_captured || mentions(self.body.clone(), &name) || formats(self.body.clone(), &name)
+        });
+        let inputs = self.sig.inputs.to_token_stream();
+        let with_mut = |name: Ident| {
+            let is_mutable = is_mutable(inputs.clone(), &name);
+            (name, is_mutable)
+        };
+        names.into_iter().map(with_mut).collect()
+    }
+
+    /// `self`, if the body mentions it and a second run could not use it: `self` by value, or `&mut self`.
+    pub fn receiver_of_one_run(&self) -> Option<&syn::Receiver> {
+        let receiver = self.sig.receiver()?;
+        let tokens = receiver.to_token_stream();
+        let is_shared = borrows(tokens.clone()) && !mentions(tokens, "mut");
+        (!is_shared && mentions(self.body.clone(), "self")).then_some(receiver)
+    }
+
     /// The arguments that the body may need only for their destructors, as `_permit`.
     pub fn captured(&self) -> Vec<Ident> {
         let mut names = Vec::new();
@@ -268,6 +298,27 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == name,
         TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
+}
+
+/// Whether a pattern binds `name` with `mut`.
+fn is_mutable(tokens: TokenStream, name: &Ident) -> bool {
+    let tokens: Vec<_> = tokens.into_iter().collect();
+    let binds = |window: &[TokenTree]| matches!(window, [TokenTree::Ident(word), TokenTree::Ident(bound)] if word == "mut" && bound == name);
+    tokens.windows(2).any(binds)
+        || tokens.into_iter().any(|token| match token {
+            TokenTree::Group(group) => is_mutable(group.stream(), name),
+            _ => false,
+        })
+}
+
+/// Whether a format string may contain `name`, as in `"{name}"`.
+fn formats(tokens: TokenStream, name: &str) -> bool {
+    let opened = format!("{{{name}");
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Literal(literal) => literal.to_string().contains(&opened),
+        TokenTree::Group(group) => formats(group.stream(), name),
         _ => false,
     })
 }

@@ -38,6 +38,10 @@ pub struct Options {
     pub on_store_error: Option<OnStoreError>,
     pub success: Option<Expr>,
     pub tx: Option<Ident>,
+    /// The pool on which the guard begins the transaction.
+    pub begin: Option<Expr>,
+    /// `false`: with `begin`, the body runs at most once.
+    pub retry: Option<bool>,
     pub token: Option<Key>,
     pub operation: Option<LitStr>,
     /// Where `give_back = true` is written.
@@ -52,7 +56,7 @@ pub struct Options {
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 28] = [
     "key",
     "ttl",
     "release",
@@ -72,6 +76,8 @@ const NAMES: [&str; 26] = [
     "on_store_error",
     "success",
     "tx",
+    "begin",
+    "retry",
     "token",
     "operation",
     "give_back",
@@ -116,6 +122,11 @@ impl Options {
     /// The operation for which a token was issued.
     pub fn operation(&self) -> Option<&LitStr> {
         self.operation.as_ref().or(self.name.as_ref())
+    }
+
+    /// Whether the guard may run the body again in another transaction.
+    pub fn repeats(&self) -> bool {
+        self.begin.is_some() && self.retry != Some(false)
     }
 
     /// Where the option `name` is written.
@@ -179,6 +190,8 @@ impl Options {
             "on_store_error" => self.on_store_error = Some(OnStoreError::new(name, &value)?),
             "success" => self.success = Some(value::function(name, value)?),
             "tx" => self.tx = Some(value::argument(name, &value)?),
+            "begin" => self.begin = Some(value::pool(name, value)?),
+            "retry" => self.retry = Some(value::flag(name, &value)?),
             "token" => self.token = Some(Key::token(value)?),
             "operation" => self.operation = Some(value::name(name, &value)?),
             "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
@@ -287,6 +300,8 @@ fn example(name: &Ident) -> &'static str {
         "hold_err" => "|error| error.is_timeout()",
         "success" => "|outcome| outcome.is_ok()",
         "tx" => "tx",
+        "begin" => "pool",
+        "retry" => "false",
         "context" => "cx",
         "crate" => "::idempotence",
         _ => "...",

@@ -17,6 +17,7 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
     check_token(options, errors);
     check_fence(options, errors);
+    check_begin(options, errors);
     match &options.tx {
         Some(_) => check_tx(options, errors),
         None => check_lease(options, errors),
@@ -40,8 +41,10 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
         key.check(function).for_each(|error| errors.push(error));
     }
     check_context(options, function, errors);
-    if let Some(tx) = &options.tx {
-        check_transaction(tx, function, errors);
+    match &options.tx {
+        Some(tx) if options.begin.is_some() => check_begun(options, tx, function, errors),
+        Some(tx) => check_transaction(tx, function, errors),
+        None => {}
     }
     if options.replay.is_some()
         && let Some(ok) = output::reference_in_ok(&function.output.ty)
@@ -177,6 +180,57 @@ fn check_fence(options: &Options, errors: &mut Errors) {
             span,
             "`fence` needs `context`, which has the number",
             "write `context = cx` as well, and send `cx.fence()` with each write of the body",
+        ));
+    }
+}
+
+fn check_begin(options: &Options, errors: &mut Errors) {
+    // An option with a mistake is also `None`, and was already reported.
+    if !errors.is_empty() {
+        return;
+    }
+    let Some(span) = options.written("begin") else {
+        if let Some(span) = options.written("retry") {
+            errors.push(error(
+                span,
+                "`retry` needs `begin`: only a transaction that the guard begins can be repeated",
+                "write `begin = pool` as well, or leave `retry` out",
+            ));
+        }
+        return;
+    };
+    if options.tx.is_none() {
+        errors.push(error(
+            span,
+            "`begin` needs `tx`, the name of the transaction in the body",
+            "write `tx = tx` as well",
+        ));
+    }
+    if let Some((span, _)) = &options.replay_err {
+        errors.push(error(
+            *span,
+            "`replay_err` cannot be combined with `begin`, which rolls back after an error",
+            "leave `replay_err` out",
+        ));
+    }
+}
+
+fn check_begun(options: &Options, tx: &Ident, function: &Function, errors: &mut Errors) {
+    if function.names().contains(&tx.to_string()) {
+        let message = format_args!(
+            "`{tx}` is an argument of `{}`, but with `begin` the guard gives the body its transaction",
+            function.sig.ident
+        );
+        let help = "remove the argument, or leave `begin` out and let the caller commit";
+        errors.push(error(tx.span(), message, help));
+    }
+    if options.repeats()
+        && let Some(receiver) = function.receiver_of_one_run()
+    {
+        errors.push(error(
+            receiver.self_token.span,
+            "a second run of the body cannot use this `self`, which the first run moves",
+            "write `&self`, or `retry = false`",
         ));
     }
 }

@@ -132,6 +132,23 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
     Err(error(span(&value), message, help))
 }
 
+/// The value of the option `begin`. Only a literal is certainly not a pool.
+pub fn pool(option: &Ident, value: Expr) -> syn::Result<Expr> {
+    let help = match literal(&value) {
+        None => return Ok(value),
+        Some(Lit::Str(text)) => format!(
+            "write it without quotes, as in `{option} = {}`",
+            text.value()
+        ),
+        Some(_) => format!(
+            "write an expression over the arguments, as in `{option} = pool` or `{option} = self.pool`"
+        ),
+    };
+    let message =
+        format_args!("`{option}` must be the pool on which the guard begins the transaction");
+    Err(error(span(&value), message, help))
+}
+
 /// The value of an option that is a function. Only a literal is certainly not a function.
 pub fn function(option: &Ident, value: Expr) -> syn::Result<Expr> {
     if literal(&value).is_none() {

@@ -1,6 +1,8 @@
 //! Builds calls and claims their keys, with the attribute and without it.
 
 pub(crate) mod answers;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub(crate) mod begin;
 pub(crate) mod builder;
 pub(crate) mod finish;
 pub(crate) mod in_tx;

@@ -25,6 +25,8 @@ pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::Replay;
 pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use crate::sql::{AsPool, Retry};
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it, as the state of actix or axum is.
@@ -80,6 +82,42 @@ impl<T: Using> Using for axum::extract::State<T> {
     fn idempotency(&self) -> &Idempotency {
         T::idempotency(&self.0)
     }
+}
+
+/// The pool of the option `begin`.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub fn pool<P: AsPool>(pool: &P) -> &sqlx::Pool<P::Database> {
+    pool.as_pool()
+}
+
+/// The transaction of a function whose attribute has a mistake: its type, so that the body compiles.
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub fn begun<P: AsPool>(_: &P) -> sqlx::Transaction<'static, P::Database> {
+    unreachable!("the attribute has a mistake")
+}
+
+/// An argument that each run of the body gets a copy of, for the option `begin`.
+#[diagnostic::on_unimplemented(
+    message = "a second run of the body cannot use an argument of type `{Self}`, which the first run moves",
+    label = "with `begin`, the body runs again after a deadlock or a lost connection",
+    note = "implement `Clone` for `{Self}`, take the argument by reference, or write `retry = false`"
+)]
+pub trait Again {
+    /// Another copy.
+    #[must_use]
+    fn again(&self) -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Clone> Again for T {
+    fn again(&self) -> Self {
+        self.clone()
+    }
+}
+
+/// Another copy of an argument.
+pub fn again<T: Again>(argument: &T) -> T {
+    argument.again()
 }
 
 /// Borrows a `T` as [`Rows`]. This is the only place of an expansion that requires `Rows`, so that rustc reports its absence

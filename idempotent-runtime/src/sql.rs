@@ -17,7 +17,7 @@ mod migrate;
 mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
-mod retry;
+pub(crate) mod retry;
 mod retryable;
 mod row;
 mod rows;
@@ -34,8 +34,8 @@ mod version;
 /// The version of sqlx that this module uses. Take the types of sqlx from here, so that the versions agree.
 pub use ::sqlx;
 
-pub use self::causes::Causes;
-pub use self::connection::AsConnection;
+pub use self::causes::{Causes, TxOutcome};
+pub use self::connection::{AsConnection, AsPool};
 pub use self::database::Database;
 pub use self::duplicate::duplicate_of;
 pub use self::insert::{InsertOnce, Insertion, insert_once};

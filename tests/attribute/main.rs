@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod arguments;
+mod begin;
 mod context;
 mod disabled;
 mod future_size;

@@ -23,7 +23,7 @@ fn the_readme_and_the_attribute_agree_when_a_key_is_free() {
 
 #[test]
 fn the_options_have_one_table() {
-    assert_eq!(table(ATTRIBUTE, "option").len(), 26 + 2);
+    assert_eq!(table(ATTRIBUTE, "option").len(), 28 + 2);
     assert_eq!(table(README, "`key`").len(), 0);
 }
 

@@ -1,5 +1,6 @@
 //! Transactions that are retried, on every database.
 
+mod begun;
 mod databases;
 mod every;
 mod mariadb;

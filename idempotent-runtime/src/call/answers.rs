@@ -19,9 +19,13 @@ use std::sync::Arc;
 use crate::call::finish::Finish;
 use crate::call::in_tx::InTx;
 use crate::error::{Duplicate, Error};
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use crate::protocol::context::CallContext;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use crate::result::body_outcome::BodyOutcome;
 use crate::result::outcome::{Fallible, Outcome};
 use crate::result::replay::{Replay, Storable};
 use crate::result::replay_mode::{HoldErr, NoReplay, ReplayMode, ReplayOk, ReplayOkAndErr};
@@ -247,6 +251,17 @@ impl<E, S, D, K> Answers<E, S, D, K> {
             settled.await;
             Ok(outcome)
         })
+    }
+
+    /// The outcome of a body of `call`, with the result that is stored for duplicates.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn end_of<R>(&self, call: &CallContext, outcome: &R) -> BodyOutcome
+    where
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: ReplayMode<R>,
+    {
+        call.end_of(self.keep, outcome, self.is_success(outcome))
     }
 
     fn is_success<R>(&self, outcome: &R) -> bool

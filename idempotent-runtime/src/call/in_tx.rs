@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -42,36 +43,14 @@ impl Call {
         self,
         tx: &mut dyn Rows,
     ) -> impl Future<Output = Result<InTx, Refusal>> + Send + use<'_> {
-        let row = self.in_tx().map(OwnRow::new);
+        let held = InTx::new(self);
         async move {
-            let held = InTx {
-                row: Box::new(row?),
-                has_ended: false,
-            };
-            let call = &held.row.call;
-            if !call.policy.is_guarded() {
-                return Ok(held);
+            let mut held = held?;
+            let wait = held.row.call.policy.wait;
+            match held.claim(tx, wait).await {
+                Ok(()) => Ok(held),
+                Err(Unclaimed { refusal, .. }) => Err(held.refuse(refusal)),
             }
-            let began = Instant::now();
-            let claim = tx.claim(held.row.written(), call.policy.wait);
-            let refusal = match claim.instrument(call.span.clone()).await {
-                Ok(RowClaim::Claimed) => return Ok(held),
-                Ok(RowClaim::Taken(record)) => {
-                    let seen = SeenRecord::new(&held.row.key, record);
-                    Refusal::from_record(call, &Arc::new(seen), false)
-                }
-                Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
-                Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
-                    call.site.clone(),
-                    "`tx` is not in a transaction, or the database has ended it, so the row would not be committed with the work, and the body \
-                     did not run; begin a transaction with `begin`",
-                    None,
-                ))),
-                Err(error) => unwritten(call, error, "the body did not run").into(),
-            };
-            refusal.emit(call);
-            held.finish();
-            Err(refusal)
         }
     }
 }
@@ -95,7 +74,7 @@ struct OwnRow {
 }
 
 impl OwnRow {
-    fn new(call: CallContext) -> Self {
+    fn new(call: Arc<CallContext>) -> Self {
         let now = Moment::now();
         let owner = Owner::at(now);
         let key = call.key();
@@ -103,7 +82,7 @@ impl OwnRow {
             record: call.claim_record(&key, owner, now),
             key,
             owner,
-            call: Arc::new(call),
+            call,
         }
     }
 
@@ -116,7 +95,84 @@ impl OwnRow {
     }
 }
 
+/// Why a call has no row.
+pub(crate) struct Unclaimed {
+    pub(crate) refusal: Refusal,
+    /// The record that has the key.
+    #[cfg_attr(
+        not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
+        expect(dead_code, reason = "a guard that begins the transaction reads it")
+    )]
+    pub(crate) record: Option<Arc<SeenRecord>>,
+}
+
 impl InTx {
+    /// A call that has no row yet.
+    pub(crate) fn new(call: Call) -> Result<Self, Error> {
+        Ok(Self {
+            row: Box::new(OwnRow::new(Arc::new(call.in_tx()?))),
+            has_ended: false,
+        })
+    }
+
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn call(&self) -> &Arc<CallContext> {
+        &self.row.call
+    }
+
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn key(&self) -> &Key {
+        &self.row.key
+    }
+
+    /// Claims the key. A duplicate waits for at most `wait`. If this fails, the call has not ended.
+    pub(crate) async fn claim(
+        &mut self,
+        tx: &mut dyn Rows,
+        wait: Option<Duration>,
+    ) -> Result<(), Unclaimed> {
+        let call = &self.row.call;
+        if !call.policy.is_guarded() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let claim = tx.claim(self.row.written(), wait);
+        let mut found = None;
+        let refusal = match claim.instrument(call.span.clone()).await {
+            Ok(RowClaim::Claimed) => return Ok(()),
+            Ok(RowClaim::Taken(record)) => {
+                let seen = SeenRecord::new(&self.row.key, record);
+                let record = found.insert(Arc::new(seen));
+                Refusal::from_record(call, record, false)
+            }
+            Ok(RowClaim::StillOpen) => Refusal::still_open(call, began.elapsed()),
+            Ok(RowClaim::NoTransaction) => Refusal::from(Error::Misconfigured(Failure::new(
+                call.site.clone(),
+                "`tx` is not in a transaction, or the database has ended it, so the row would not be committed with the work, and the body \
+                 did not run; begin a transaction with `begin`",
+                None,
+            ))),
+            Err(error) => unwritten(call, error, "the body did not run").into(),
+        };
+        Err(Unclaimed {
+            refusal,
+            record: found,
+        })
+    }
+
+    /// Gives the call another row for another transaction.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn renew(&mut self) {
+        *self.row = OwnRow::new(Arc::clone(&self.row.call));
+    }
+
+    /// Ends the call, whose body did not run.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) -> Refusal {
+        refusal.emit(&self.row.call);
+        self.finish();
+        refusal
+    }
+
     /// What the body may know about the call. Sends nothing.
     pub fn context<I>(&self) -> IdempotencyContext<I> {
         IdempotencyContext::of_row(&self.row.call)
@@ -137,7 +193,22 @@ impl InTx {
     /// # Errors
     ///
     /// If the result could not be written. In this case the transaction must not be committed.
-    pub(crate) async fn settle(self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
+    pub(crate) async fn settle(mut self, end: BodyOutcome, tx: &mut dyn Rows) -> Result<(), Error> {
+        let written = self.write_end(&end, tx).await;
+        match &written {
+            Ok(_) => self.row.call.emit_outcome(end.success),
+            Err(error) => self.row.call.emit_refusal(error),
+        }
+        self.finish();
+        written.map(drop)
+    }
+
+    /// Writes the end of the call. Returns the record that has the key after the commit. The call has not ended.
+    pub(crate) async fn write_end(
+        &self,
+        end: &BodyOutcome,
+        tx: &mut dyn Rows,
+    ) -> Result<Option<Bytes>, Error> {
         let OwnRow {
             call, key, owner, ..
         } = &*self.row;
@@ -145,8 +216,9 @@ impl InTx {
         let is_unknown = matches!(end.kept, Kept::Unknown);
         let stays = end.success || end.kept.keeps_key();
         if !policy.is_guarded() {
-            // The call has no row.
-        } else if is_unknown || stays && policy.replay {
+            return Ok(None);
+        }
+        if is_unknown || stays && policy.replay {
             let (now, ttl) = (Moment::now(), call.times.ttl);
             let done = if is_unknown {
                 call.marked_record(key, *owner, now, ttl)
@@ -156,21 +228,20 @@ impl InTx {
             let written = tx.replace(self.row.written(), &done);
             let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {
-                call.emit_refusal(&error);
-                self.finish();
                 return Err(error);
             }
             if let Some(why) = end.kept.why_not() {
                 call.emit(EventKind::NotKept, |event| event.because(why));
             }
-        } else if !stays && policy.release == Release::OnError {
+            return Ok(Some(done));
+        }
+        if !stays && policy.release == Release::OnError {
             // If the removal fails, the transaction is broken, and its rollback removes the row.
             let removed = tx.remove(self.row.written());
             let _ = removed.instrument(call.span.clone()).await;
+            return Ok(None);
         }
-        call.emit_outcome(end.success);
-        self.finish();
-        Ok(())
+        Ok(Some(self.row.record.clone()))
     }
 
     /// Ends the call. `keep` reads the outcome before anything is awaited.
@@ -203,7 +274,8 @@ impl InTx {
         }
     }
 
-    fn finish(mut self) {
+    /// The call has ended, and its end is emitted.
+    pub(crate) fn finish(&mut self) {
         self.has_ended = true;
     }
 }

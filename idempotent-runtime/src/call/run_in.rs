@@ -7,7 +7,8 @@ use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
 use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::AsConnection;
+use crate::sql::causes::TxOutcome;
+use crate::sql::{AsConnection, AsPool, Retry};
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the
@@ -84,6 +85,79 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         answers.settle_in(held, outcome, tx).await
+    }
+
+    /// Begins a transaction on `pool`, runs `body` in it as [`run_in`](Self::run_in) does, and commits it. After an error for which
+    /// `policy` allows it, usually [`Retry::with_row`], all of this runs again: after a deadlock, a serialization failure, a lost
+    /// connection and a lost reply to the `COMMIT`. `Retry::with_row().tries(1)` runs it once.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # #[cfg(feature = "sqlite")]
+    /// # async fn example(idempotency: idempotence::Idempotency, pool: idempotence::sql::sqlx::SqlitePool) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
+    /// use std::time::Duration;
+    /// use idempotence::sql::{Retry, sqlx};
+    ///
+    /// let call = idempotency.call("orders.pay").key("2026-11-21/42").ttl(Duration::from_hours(24)).replay();
+    /// call.run_in_new(&pool, Retry::with_row(), async |tx| {
+    ///     let paid = sqlx::query("INSERT INTO payment (order_no) VALUES (42)").execute(tx).await?;
+    ///     Ok(paid.last_insert_rowid())
+    /// })
+    /// .await
+    /// # }
+    /// ```
+    ///
+    /// Equal calls of this process wait without a connection, for at most [`wait`](Self::wait) (default: 5 s), and get the result of the
+    /// call that is committed. If that call fails, one of them runs.
+    ///
+    /// A success is committed. Any other outcome is rolled back, also one that `replay_err` chooses. On SQLite the transaction begins
+    /// with `BEGIN IMMEDIATE`.
+    ///
+    /// Round trips of each attempt: `BEGIN`, those of [`run_in`](Self::run_in), the statements of `body`, and `COMMIT` or `ROLLBACK`.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From<sqlx::Error>`; the error of a failed `BEGIN` is
+    /// [`Error::Unavailable`](crate::Error::Unavailable).
+    ///
+    /// # Cancellation
+    ///
+    /// If the future is dropped, the transaction is rolled back. If it is dropped during a `COMMIT`, or after a `COMMIT` whose reply was
+    /// lost, the transaction may be committed.
+    pub async fn run_in_new<P, R, Via>(
+        self,
+        pool: &P,
+        policy: Retry,
+        mut body: impl AsyncFnMut(&mut <P::Database as sqlx::Database>::Connection) -> R,
+    ) -> R
+    where
+        P: AsPool,
+        R: TxOutcome<Via>,
+        E: Refuse<R>,
+        S: Judge<R>,
+        D: AnswerDuplicate<R>,
+        M: ReplayMode<R>,
+    {
+        let (call, answers) = self.into_parts();
+        let mut begin = match call.begin_on(pool.as_pool(), policy) {
+            Ok(begin) => begin,
+            Err(refusal) => return answers.refused(refusal),
+        };
+        loop {
+            let mut tx = match begin.attempt().await {
+                Ok(tx) => tx,
+                Err(refusal) => return answers.refused(refusal),
+            };
+            let outcome = {
+                let mut body = pin!(async { body(&mut tx).await });
+                poll_fn(|context| begin.poll_body(context, body.as_mut())).await
+            };
+            match begin.end(&answers, tx, outcome).await {
+                Ok(Some(outcome)) => return outcome,
+                Ok(None) => {}
+                Err(error) => return answers.refused(error),
+            }
+        }
     }
 
     /// Does the same as [`run_in`](Self::run_in), with a body that gets its [context](IdempotencyContext).

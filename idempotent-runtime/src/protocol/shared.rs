@@ -15,6 +15,8 @@ use crate::observe::Observers;
 use crate::protocol::in_flight::InFlightTable;
 use crate::protocol::stuck_keys::StuckKeys;
 use crate::protocol::tracker::Tracker;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+use crate::protocol::turns::Turns;
 use crate::result::options::ResultOptions;
 use crate::result::records::Records;
 use crate::settings::known::KnownEndpoints;
@@ -30,6 +32,8 @@ pub(crate) struct Shared {
     stuck_keys: StuckKeys,
     tracker: Arc<Tracker>,
     cleanup_turns: Semaphore,
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    turns: Arc<Turns>,
 }
 
 /// How many clean-ups of a handle ask the store at a time: an eighth of a full batch.
@@ -60,6 +64,8 @@ impl Shared {
             stuck_keys: StuckKeys::default(),
             tracker: Arc::default(),
             cleanup_turns: Semaphore::const_new(CLEANUP_TURNS),
+            #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+            turns: Arc::default(),
         }
     }
 
@@ -132,6 +138,12 @@ impl Shared {
     /// Whether as many clean-ups wait for the store as the handle allows.
     pub(crate) fn has_too_many_cleanups(&self) -> bool {
         self.tracker.count() >= self.options.cleanup_limit
+    }
+
+    /// The calls whose guard begins their transaction.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn turns(&self) -> &Arc<Turns> {
+        &self.turns
     }
 
     /// The turn of a clean-up, which ends when this is dropped.

@@ -14,6 +14,31 @@ pub trait Causes<Via> {
     fn first_cause(&self) -> &(dyn StdError + 'static);
 }
 
+/// The return type of a function whose guard begins the transaction.
+#[diagnostic::on_unimplemented(
+    message = "a function with `begin` cannot return `{Self}`",
+    label = "the guard cannot return an error of its `COMMIT` in this type, or read why the body failed",
+    note = "return a `Result<_, E>`, where `E: From<sqlx::Error>` implements `std::error::Error`, or is `anyhow::Error`, `eyre::Report` or `Box<dyn std::error::Error + Send + Sync>`"
+)]
+pub trait TxOutcome<Via>: Sized {
+    /// The outcome of a call whose `COMMIT` failed.
+    fn uncommitted(error: sqlx::Error) -> Self;
+
+    /// Why the body failed.
+    fn cause(&self) -> Option<&(dyn StdError + 'static)>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, E: From<sqlx::Error> + Causes<Via>, Via> TxOutcome<Via> for Result<T, E> {
+    fn uncommitted(error: sqlx::Error) -> Self {
+        Err(error.into())
+    }
+
+    fn cause(&self) -> Option<&(dyn StdError + 'static)> {
+        self.as_ref().err().map(Causes::first_cause)
+    }
+}
+
 /// An error that implements [`std::error::Error`] itself.
 #[derive(Debug)]
 pub enum Itself {}

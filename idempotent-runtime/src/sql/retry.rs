@@ -9,7 +9,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::causes::Causes;
 use super::database::Database;
+use super::failure;
 use super::retryable::{is_retryable, is_retryable_with_row};
+use crate::store::StoreError;
 use crate::world;
 
 /// Begins a transaction, runs `body` in it and commits it, and retries all of this as long as `policy` allows.
@@ -68,7 +70,7 @@ where
     DB: Database,
     E: From<sqlx::Error> + Causes<Via>,
 {
-    let mut backoff = Backoff::new(policy);
+    let mut attempts = Attempts::new(policy);
     loop {
         let (error, again) = match begin(pool).await {
             // Only `BEGIN` was sent, so the attempt can be repeated even after a lost connection.
@@ -84,14 +86,9 @@ where
                 }
             },
         };
-        let pause = if again { backoff.next_pause() } else { None };
-        let Some(pause) = pause else {
+        if !again || !attempts.pause().await {
             return Err(error);
-        };
-        // The error is not logged, because its text may contain data of the caller.
-        tracing::debug!(target: "idempotence", ?pause, "a transaction failed and is retried after a pause");
-        drop(error);
-        sleep(pause).await;
+        }
     }
 }
 
@@ -155,22 +152,42 @@ impl Retry {
     }
 }
 
-/// The pauses between the attempts.
-struct Backoff {
+/// The attempts at one transaction, and the pauses between them.
+pub(crate) struct Attempts {
     policy: Retry,
     began: Instant,
     attempts: u32,
     pause: Duration,
 }
 
-impl Backoff {
-    fn new(policy: Retry) -> Self {
+impl Attempts {
+    pub(crate) fn new(policy: Retry) -> Self {
         Self {
             policy,
             began: Instant::now(),
             attempts: 0,
             pause: policy.pause,
         }
+    }
+
+    /// Whether an error of the last attempt allows another. `has_row`: the transaction writes the dedup row.
+    pub(crate) fn allow(&self, error: &(dyn StdError + 'static), has_row: bool) -> bool {
+        if has_row {
+            (self.policy.is_retryable)(error)
+        } else {
+            is_retryable(error)
+        }
+    }
+
+    /// Waits before the next attempt. `false`: there is no other attempt.
+    pub(crate) async fn pause(&mut self) -> bool {
+        let Some(pause) = self.next_pause() else {
+            return false;
+        };
+        // The error is not logged, because its text may contain data of the caller.
+        tracing::debug!(target: "idempotence", ?pause, "a transaction failed and is retried after a pause");
+        sleep(pause).await;
+        true
     }
 
     /// The pause after an attempt; `None` after the last attempt.
@@ -187,7 +204,8 @@ impl Backoff {
     }
 }
 
-async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
+/// Begins a transaction that writes.
+pub(crate) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
     match DB::BEGIN {
         Some(statement) => pool.begin_with(statement).await,
         None => pool.begin().await,
@@ -208,11 +226,20 @@ where
             Ok(done)
         }
         Err(error) => {
-            // If the rollback fails, the connection is lost, and the server rolls back.
-            let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
+            roll_back(tx).await;
             Err(error)
         }
     }
+}
+
+/// Rolls a transaction back. If this fails, the connection is lost, and the server rolls back.
+pub(crate) async fn roll_back<DB: Database>(tx: Transaction<'_, DB>) {
+    let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
+}
+
+/// The failure of [`begin`].
+pub(crate) fn begin_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) -> StoreError {
+    failure::acquire_failed(error, pool)
 }
 
 /// The longest pause. It can be multiplied without an overflow.
@@ -233,9 +260,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_up_to_the_longest() {
         let millis = Duration::from_millis;
-        let mut backoff = Backoff::new(policy().pauses(millis(10), millis(30)));
+        let mut attempts = Attempts::new(policy().pauses(millis(10), millis(30)));
         for expected in [10, 20, 30, 30] {
-            let pause = backoff.next_pause().unwrap();
+            let pause = attempts.next_pause().unwrap();
             let allowed = millis(expected)..millis(expected) * 3 / 2;
             assert!(allowed.contains(&pause), "{pause:?}");
         }
@@ -244,9 +271,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn there_are_no_more_attempts_than_allowed() {
         for (tries, expected) in [(0, 0), (1, 0), (2, 1), (10, 9)] {
-            let mut backoff = Backoff::new(policy().tries(tries));
+            let mut attempts = Attempts::new(policy().tries(tries));
             let count = (0..100)
-                .take_while(|_| backoff.next_pause().is_some())
+                .take_while(|_| attempts.next_pause().is_some())
                 .count();
             assert_eq!(count, expected, "{tries}");
         }
@@ -256,24 +283,24 @@ mod tests {
     async fn no_attempt_begins_after_the_time() {
         let within = Duration::from_secs(3);
         let began = Instant::now();
-        let mut backoff = Backoff::new(policy().tries(u32::MAX).within(within));
+        let mut attempts = Attempts::new(policy().tries(u32::MAX).within(within));
         let mut tries = 1;
-        while let Some(pause) = backoff.next_pause() {
+        while let Some(pause) = attempts.next_pause() {
             sleep(pause).await;
             assert!(began.elapsed() < within);
             tries += 1;
         }
         assert!(tries > 5, "{tries}");
         advance(within).await;
-        assert!(backoff.next_pause().is_none());
+        assert!(attempts.next_pause().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_longest_durations_do_not_overflow() {
         let longest = Duration::MAX;
         for policy in [policy(), policy().pauses(longest, longest)] {
-            let mut backoff = Backoff::new(policy.within(longest));
-            assert!((0..9).all(|_| backoff.next_pause().is_some()));
+            let mut attempts = Attempts::new(policy.within(longest));
+            assert!((0..9).all(|_| attempts.next_pause().is_some()));
         }
     }
 }

@@ -1,0 +1,287 @@
+//! Calls whose guard begins the transaction and commits it.
+//!
+//! Each attempt is a call in a transaction of its caller, and this is the caller. Equal calls of this process wait for the call that
+//! has the turn, so they hold no connection.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use sqlx::{Pool, Transaction};
+use tokio::time::Instant;
+use tracing::Instrument as _;
+
+use crate::call::Call;
+use crate::call::answers::{Answers, Judge, Refuse};
+use crate::call::in_tx::{InTx, Unclaimed};
+use crate::error::Error;
+use crate::protocol::body_context::IdempotencyContext;
+use crate::protocol::refusal::Refusal;
+use crate::protocol::seen::SeenRecord;
+use crate::protocol::turns::{Turn, Waited};
+use crate::result::replay_mode::ReplayMode;
+use crate::sql::causes::TxOutcome;
+use crate::sql::retry::{Attempts, begin, begin_failed, roll_back};
+use crate::sql::{Database, Retry, is_retryable_with_row};
+use crate::store::rows::DEFAULT_ROW_WAIT;
+
+impl Call {
+    /// Prepares a call that begins its transaction on `pool`, and repeats all of it as `policy` says. Sends nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the call is invalid.
+    pub fn begin_on<DB: Database>(
+        self,
+        pool: &Pool<DB>,
+        policy: Retry,
+    ) -> Result<Begin<DB>, Refusal> {
+        Ok(Begin {
+            pool: pool.clone(),
+            held: InTx::new(self)?,
+            turn: None,
+            waited: Duration::ZERO,
+            attempts: Attempts::new(policy),
+        })
+    }
+}
+
+/// A call whose guard begins the transaction and commits it.
+///
+/// # Cancellation
+///
+/// If it is dropped, the transaction is rolled back, and an equal call of this process gets the turn. A transaction whose `COMMIT`
+/// was sent may be committed.
+pub struct Begin<DB: Database> {
+    pool: Pool<DB>,
+    held: InTx,
+    turn: Option<Turn>,
+    /// How long the call has waited for its turn.
+    waited: Duration,
+    attempts: Attempts,
+}
+
+/// Why an attempt is not committed.
+struct Uncommitted<R> {
+    /// What the caller gets if there is no other attempt: the outcome, or an error of the guard.
+    outcome: Result<R, Error>,
+    is_retryable: bool,
+}
+
+impl<DB: Database> Begin<DB> {
+    /// Waits for the equal calls of this process, begins a transaction, and claims the key in it. Round trips: 2, and more for a
+    /// duplicate of a call of another process.
+    ///
+    /// # Errors
+    ///
+    /// Why the body must not run.
+    pub async fn attempt(&mut self) -> Result<Transaction<'static, DB>, Refusal> {
+        if self.turn.is_none() && self.held.call().policy.is_guarded() {
+            self.wait_for_turn().await?;
+        }
+        loop {
+            let span = self.held.call().span.clone();
+            let (refusal, record) = match begin(&self.pool).instrument(span).await {
+                Ok(mut tx) => match self.held.claim(&mut tx, self.remaining_wait()).await {
+                    Ok(()) => return Ok(tx),
+                    Err(Unclaimed { refusal, record }) => {
+                        roll_back(tx).await;
+                        let error = refusal.plain_error();
+                        if error.is_some_and(|error| self.allows(error)) && self.pause().await {
+                            continue;
+                        }
+                        (refusal, record)
+                    }
+                },
+                // Only `BEGIN` was sent, so it can be repeated even after a lost connection.
+                Err(error) if is_retryable_with_row(&error) && self.pause().await => continue,
+                Err(error) => {
+                    let error = begin_failed(error, &self.pool);
+                    let site = self.held.call().site.clone();
+                    (Error::store(site, error).into(), None)
+                }
+            };
+            self.end_turn(record);
+            return Err(self.held.refuse(refusal));
+        }
+    }
+
+    /// What the body may know about the call. Sends nothing.
+    pub fn context<I>(&self) -> IdempotencyContext<I> {
+        self.held.context()
+    }
+
+    /// Polls the body.
+    pub fn poll_body<F: Future + ?Sized>(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: Pin<&mut F>,
+    ) -> Poll<F::Output> {
+        self.held.poll_body(cx, body)
+    }
+
+    /// Ends an attempt whose body returned `outcome`: commits the transaction after a success, else rolls it back. `None`: the
+    /// caller makes another attempt. Round trips: 1, with `replay` 2.
+    ///
+    /// # Errors
+    ///
+    /// If the row could not be written.
+    pub async fn end<R, E, S, D, K, Via>(
+        &mut self,
+        answers: &Answers<E, S, D, K>,
+        tx: Transaction<'static, DB>,
+        outcome: R,
+    ) -> Result<Option<R>, Error>
+    where
+        R: TxOutcome<Via>,
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: ReplayMode<R>,
+    {
+        match self.commit(answers, tx, outcome).await {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(uncommitted) if uncommitted.is_retryable && self.pause().await => Ok(None),
+            Err(uncommitted) => self.fail(uncommitted).map(Some),
+        }
+    }
+
+    /// Does the same as [`end`](Self::end), for a call with one attempt.
+    ///
+    /// # Errors
+    ///
+    /// If the row could not be written.
+    pub async fn end_once<R, E, S, D, K, Via>(
+        &mut self,
+        answers: &Answers<E, S, D, K>,
+        tx: Transaction<'static, DB>,
+        outcome: R,
+    ) -> Result<R, Error>
+    where
+        R: TxOutcome<Via>,
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: ReplayMode<R>,
+    {
+        match self.commit(answers, tx, outcome).await {
+            Ok(outcome) => Ok(outcome),
+            Err(uncommitted) => self.fail(uncommitted),
+        }
+    }
+
+    async fn commit<R, E, S, D, K, Via>(
+        &mut self,
+        answers: &Answers<E, S, D, K>,
+        mut tx: Transaction<'static, DB>,
+        outcome: R,
+    ) -> Result<R, Uncommitted<R>>
+    where
+        R: TxOutcome<Via>,
+        E: Refuse<R>,
+        S: Judge<R>,
+        K: ReplayMode<R>,
+    {
+        let end = answers.end_of(self.held.call(), &outcome);
+        if !end.success {
+            roll_back(tx).await;
+            return Err(Uncommitted {
+                is_retryable: outcome.cause().is_some_and(|cause| self.allows(cause)),
+                outcome: Ok(outcome),
+            });
+        }
+        let record = match self.held.write_end(&end, &mut tx).await {
+            Ok(record) => record,
+            Err(error) => {
+                roll_back(tx).await;
+                return Err(Uncommitted {
+                    is_retryable: self.allows(&error),
+                    outcome: Err(error),
+                });
+            }
+        };
+        if let Err(error) = tx.commit().await {
+            return Err(Uncommitted {
+                is_retryable: self.allows(&error),
+                outcome: Ok(R::uncommitted(error)),
+            });
+        }
+        let seen = |record| Arc::new(SeenRecord::new(self.held.key(), record));
+        self.end_turn(record.map(seen));
+        self.held.call().emit_outcome(true);
+        self.held.finish();
+        Ok(outcome)
+    }
+
+    /// Ends a call that has no other attempt.
+    fn fail<R>(&mut self, uncommitted: Uncommitted<R>) -> Result<R, Error> {
+        let call = self.held.call();
+        match &uncommitted.outcome {
+            Ok(_) => call.emit_outcome(false),
+            Err(error) => call.emit_refusal(error),
+        }
+        self.held.finish();
+        self.end_turn(None);
+        uncommitted.outcome
+    }
+
+    /// Waits until no equal call of this process runs, without a connection.
+    async fn wait_for_turn(&mut self) -> Result<(), Refusal> {
+        let call = Arc::clone(self.held.call());
+        // The options of a pool have one address while the pool lives, and calls on two databases are not equal.
+        let database = Arc::as_ptr(&self.pool.connect_options()).addr();
+        let (began, wait) = (Instant::now(), call.policy.wait.unwrap_or(DEFAULT_ROW_WAIT));
+        let turn = Turn::wait(
+            call.shared.turns(),
+            (database, Arc::from(self.held.key().as_str())),
+            began + wait,
+        );
+        let refusal = match turn.instrument(call.span.clone()).await {
+            Waited::Turn(turn) => {
+                self.turn = Some(turn);
+                self.waited = began.elapsed();
+                return Ok(());
+            }
+            Waited::Record(record) => Refusal::from_record(&call, &record, false),
+            Waited::TimedOut => Refusal::still_open(&call, began.elapsed()),
+        };
+        Err(self.held.refuse(refusal))
+    }
+
+    /// How long the call may wait for a call of another process.
+    fn remaining_wait(&self) -> Option<Duration> {
+        let wait = self.held.call().policy.wait;
+        wait.map(|wait| {
+            wait.saturating_sub(self.waited)
+                .max(Duration::from_millis(1))
+        })
+    }
+
+    /// Whether the policy allows another attempt after `error`.
+    fn allows(&self, error: &(dyn std::error::Error + 'static)) -> bool {
+        let has_row = self.held.call().policy.is_guarded();
+        self.attempts.allow(error, has_row)
+    }
+
+    /// Waits before another attempt. `false`: there is no other.
+    async fn pause(&mut self) -> bool {
+        let is_next = self.attempts.pause().await;
+        if is_next {
+            self.held.renew();
+        }
+        is_next
+    }
+
+    fn end_turn(&mut self, record: Option<Arc<SeenRecord>>) {
+        if let Some(turn) = self.turn.take() {
+            turn.end(record);
+        }
+    }
+}
+
+impl<DB: Database> fmt::Debug for Begin<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Begin").field(&self.held).finish()
+    }
+}

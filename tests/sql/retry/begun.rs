@@ -1,0 +1,235 @@
+//! Calls whose guard begins the transaction.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use idempotent_runtime::sql::Retry;
+use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+use sqlx::Pool;
+use sqlx::pool::PoolOptions;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::retry::databases::{Server, Subject, fresh, insert, payments};
+use crate::retry::{HOUR, MAX_WAIT, Runs, Trouble};
+use support::databases::{Fresh, Kind};
+use support::wire::{Point, Wire};
+
+on_every_server! {
+    a_connection_cut_at_any_message_is_retried
+}
+
+mod every {
+    use super::*;
+
+    on_every_database! {
+        equal_calls_wait_without_a_connection_and_get_the_result
+        if_the_first_call_fails_an_equal_call_runs
+        a_dropped_call_passes_its_turn
+        a_call_that_waits_too_long_is_refused
+        all_of_a_conflict_runs_again
+        calls_on_two_databases_are_not_equal
+    }
+
+    pub(super) async fn equal_calls_wait_without_a_connection_and_get_the_result<DB: Subject>() {
+        let (fresh, runs) = (fresh::<DB>().await, Runs::default());
+        let (entered, go) = (Notify::new(), Notify::new());
+        let (handle, pool) = (handle(), two(&fresh));
+        let calls = (0..100).map(|_| {
+            paying(&handle).wait(MAX_WAIT).replay().run_in_new(
+                &pool,
+                Retry::with_row(),
+                async |tx: &mut DB::Connection| {
+                    insert(tx, 7).await?;
+                    entered.notify_one();
+                    go.notified().await;
+                    Ok::<_, Trouble>(runs.one())
+                },
+            )
+        });
+        let others = async {
+            entered.notified().await;
+            // The pool has two connections, and 99 calls wait.
+            for _ in 0..3 {
+                let free = timeout(MAX_WAIT, pool.acquire()).await;
+                drop(free.unwrap().unwrap());
+            }
+            go.notify_one();
+        };
+        let (answers, ()) = tokio::join!(join_all(calls), others);
+        for answer in answers {
+            assert_eq!(answer.unwrap(), 1);
+        }
+        assert_eq!((runs.count(), payments(&fresh.pool, 7).await), (1, 1));
+        // A later call reads the row.
+        let again = paying(&handle).replay().run_in_new(
+            &pool,
+            Retry::with_row(),
+            async |_: &mut DB::Connection| Ok::<_, Trouble>(runs.one()),
+        );
+        assert_eq!(again.await.unwrap(), 1);
+    }
+
+    pub(super) async fn if_the_first_call_fails_an_equal_call_runs<DB: Subject>() {
+        let (fresh, runs, handle) = (fresh::<DB>().await, Runs::default(), handle());
+        let calls = (0..3).map(|_| {
+            paying(&handle).replay().run_in_new(
+                &fresh.pool,
+                Retry::with_row(),
+                async |tx: &mut DB::Connection| {
+                    insert(tx, 7).await?;
+                    match runs.one() {
+                        1 => Err(Trouble::Declined),
+                        run => Ok(run),
+                    }
+                },
+            )
+        });
+        let answers = join_all(calls).await;
+        let declined = answers.iter().filter(|answer| answer.is_err()).count();
+        assert_eq!((declined, runs.count()), (1, 2), "{answers:?}");
+        assert_eq!(payments(&fresh.pool, 7).await, 1);
+    }
+
+    pub(super) async fn a_dropped_call_passes_its_turn<DB: Subject>() {
+        let (fresh, handle) = (fresh::<DB>().await, handle());
+        let (entered, pool) = (Notify::new(), two(&fresh));
+        let first = paying(&handle).replay().run_in_new(
+            &pool,
+            Retry::with_row(),
+            async |tx: &mut DB::Connection| {
+                insert(tx, 7).await?;
+                entered.notify_one();
+                std::future::pending::<Result<u32, Trouble>>().await
+            },
+        );
+        tokio::select! {
+            _ = first => panic!("the body never ends"),
+            () = entered.notified() => {}
+        }
+        let second = paying(&handle).wait(MAX_WAIT).replay().run_in_new(
+            &pool,
+            Retry::with_row(),
+            async |tx: &mut DB::Connection| {
+                insert(tx, 7).await?;
+                Ok::<_, Trouble>(2)
+            },
+        );
+        assert_eq!(second.await.unwrap(), 2);
+        assert_eq!(payments(&fresh.pool, 7).await, 1);
+    }
+
+    pub(super) async fn a_call_that_waits_too_long_is_refused<DB: Subject>() {
+        let (fresh, handle) = (fresh::<DB>().await, handle());
+        let (pool, body) = (&fresh.pool, std::future::pending::<Result<u32, Trouble>>);
+        let begin = || {
+            let call = paying(&handle).wait(Duration::from_millis(10));
+            call.replay()
+                .run_in_new(pool, Retry::with_row(), async |_: &mut DB::Connection| {
+                    body().await
+                })
+        };
+        let mut first = Box::pin(begin());
+        assert!(first.as_mut().now_or_never().is_none());
+        let refused = begin().await.unwrap_err();
+        assert!(
+            matches!(refused, Trouble::Guard(Error::InProgress(_))),
+            "{refused}"
+        );
+    }
+
+    pub(super) async fn all_of_a_conflict_runs_again<DB: Subject>() {
+        let (fresh, runs, handle) = (fresh::<DB>().await, Runs::default(), handle());
+        let policy = Retry::with_row().pauses(Duration::from_millis(1), Duration::from_millis(5));
+        for (policy, expected) in [(policy.tries(1), None), (policy, Some(3))] {
+            let paid = paying(&handle).replay().run_in_new(
+                &fresh.pool,
+                policy,
+                async |tx: &mut DB::Connection| {
+                    insert(tx, 7).await?;
+                    match runs.one() {
+                        1 | 2 => Err(Trouble::Sql(lost())),
+                        run => Ok(run),
+                    }
+                },
+            );
+            assert_eq!(paid.await.ok(), expected);
+        }
+        assert_eq!((runs.count(), payments(&fresh.pool, 7).await), (3, 1));
+    }
+
+    pub(super) async fn calls_on_two_databases_are_not_equal<DB: Subject>() {
+        let (one, other, handle) = (fresh::<DB>().await, fresh::<DB>().await, handle());
+        let pay = async |pool: &Pool<DB>| {
+            let paid = paying(&handle).replay().run_in_new(
+                pool,
+                Retry::with_row(),
+                async |tx: &mut DB::Connection| {
+                    insert(tx, 7).await?;
+                    Ok::<_, Trouble>(7)
+                },
+            );
+            paid.await.unwrap()
+        };
+        tokio::join!(pay(&one.pool), pay(&other.pool));
+        for fresh in [one, other] {
+            assert_eq!(payments(&fresh.pool, 7).await, 1);
+        }
+    }
+}
+
+fn handle() -> Idempotency {
+    Idempotency::new(MemoryStore::new())
+}
+
+fn paying(handle: &Idempotency) -> GuardedCall {
+    handle.call("orders.pay").key(&7).ttl(HOUR)
+}
+
+async fn a_connection_cut_at_any_message_is_retried<DB: Server>() {
+    let fresh = fresh::<DB>().await;
+    let port = fresh.url.parse::<Url>().unwrap().port().unwrap();
+    let mut repeated = 0;
+    for (order, point) in (1..).zip(Point::all()) {
+        let wire = Wire::cut(port, point);
+        let pool = PoolOptions::<DB>::new().max_connections(1);
+        let pool = pool.connect_lazy(&wire.url(&fresh.url)).unwrap();
+        let (runs, handle) = (Runs::default(), handle());
+        // A server may notice a closed connection late.
+        let call = handle
+            .call("orders.pay")
+            .key(&order)
+            .ttl(HOUR)
+            .wait(MAX_WAIT);
+        let paid =
+            call.replay()
+                .run_in_new(&pool, Retry::with_row(), async |tx: &mut DB::Connection| {
+                    runs.one();
+                    insert(tx, order).await?;
+                    Ok::<_, Trouble>(order)
+                });
+        let paid = timeout(MAX_WAIT, paid).await.unwrap();
+        pool.close().await;
+        assert_eq!(paid.unwrap(), order);
+        assert_eq!(payments(&fresh.pool, order).await, 1, "{point:?}");
+        repeated += u32::from(runs.count() > 1);
+        if !wire.reached() {
+            break;
+        }
+    }
+    assert!(repeated > 0);
+}
+
+fn lost() -> sqlx::Error {
+    sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())
+}
+
+/// A pool of two connections.
+fn two<DB: Kind>(fresh: &Fresh<DB>) -> Pool<DB> {
+    let options = (*fresh.pool.connect_options()).clone();
+    PoolOptions::new()
+        .max_connections(2)
+        .connect_lazy_with(options)
+}
