@@ -42,7 +42,9 @@ pub fn check_function(options: &Options, function: &Function, errors: &mut Error
     }
     check_context(options, function, errors);
     match &options.tx {
-        Some(tx) if options.begin.is_some() => check_begun(options, tx, function, errors),
+        Some(tx) if options.written("begin").is_some() => {
+            check_begun(options, tx, function, errors);
+        }
         Some(tx) => check_transaction(tx, function, errors),
         None => {}
     }

@@ -303,11 +303,8 @@ impl Call {
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Ok(open) => f
-                .debug_tuple("Call")
-                .field(&open.context.site.endpoint)
-                .finish(),
-            Err(error) => f.debug_tuple("Call").field(error).finish(),
+            Ok(open) => write!(f, "Call({:?})", open.context.site.endpoint),
+            Err(error) => write!(f, "Call({error:?})"),
         }
     }
 }

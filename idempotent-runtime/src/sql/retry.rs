@@ -156,7 +156,7 @@ impl Retry {
 pub(crate) struct Attempts {
     policy: Retry,
     began: Instant,
-    attempts: u32,
+    made: u32,
     pause: Duration,
 }
 
@@ -165,7 +165,7 @@ impl Attempts {
         Self {
             policy,
             began: Instant::now(),
-            attempts: 0,
+            made: 0,
             pause: policy.pause,
         }
     }
@@ -192,8 +192,8 @@ impl Attempts {
 
     /// The pause after an attempt; `None` after the last attempt.
     fn next_pause(&mut self) -> Option<Duration> {
-        self.attempts += 1;
-        if self.attempts >= self.policy.tries {
+        self.made += 1;
+        if self.made >= self.policy.tries {
             return None;
         }
         let remaining = self.policy.within.checked_sub(self.began.elapsed())?;
