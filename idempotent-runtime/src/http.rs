@@ -91,6 +91,7 @@ pub(crate) mod payload;
 mod peek;
 pub(crate) mod problem;
 pub(crate) mod profile;
+mod reform;
 mod rejection;
 pub(crate) mod route;
 mod running;

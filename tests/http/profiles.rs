@@ -1,6 +1,7 @@
 //! The conventions of public APIs, row by row as in `docs/http-profiles.md`.
 
 mod acp;
+mod inner;
 mod overrides;
 mod repeatability;
 mod stripe;

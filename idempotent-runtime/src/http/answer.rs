@@ -44,7 +44,7 @@ pub(super) struct Answer<B: Body> {
 impl<B: Body<Data = Bytes>> Answer<B> {
     /// Decides about the response of the handler. If it is to be stored, reads its body into memory.
     pub(super) async fn of(
-        response: Response<B>,
+        response: Response<ReplayBody<B>>,
         options: &RouteOptions,
         rules: Rules,
         results: ResultOptions,
@@ -57,10 +57,12 @@ impl<B: Body<Data = Bytes>> Answer<B> {
             Rules::Grpc => None,
         };
         let may_be_stored = matches!(decision, Some(Decision::Store) | None);
-        let body = if may_be_stored && !is_stream {
-            body::buffer(body, options.response_limit).await
-        } else {
-            ReplayBody::inner(body)
+        let body = match body.into_inner() {
+            Ok(body) if may_be_stored && !is_stream => {
+                body::buffer(body, options.response_limit).await
+            }
+            Ok(body) => ReplayBody::inner(body),
+            Err(whole) => whole,
         };
         let decision = decision.unwrap_or_else(|| {
             let whole = body.in_memory();

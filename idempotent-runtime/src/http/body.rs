@@ -57,6 +57,14 @@ impl<B: Body> ReplayBody<B> {
         Self { content }
     }
 
+    /// The body itself; else the body that is in memory.
+    pub(super) fn into_inner(self) -> Result<B, Self> {
+        match self.content {
+            Content::Inner { body } => Ok(body),
+            content => Err(Self { content }),
+        }
+    }
+
     /// The bytes of a body in memory, without its trailers; else the body.
     #[cfg(feature = "actix")]
     pub(super) fn into_bytes(self) -> Result<Bytes, Self> {

@@ -256,7 +256,8 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response.
+    /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response. So
+    /// it does for an [`Error`](crate::Error) of this crate that the handler returns as its response.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

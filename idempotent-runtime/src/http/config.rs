@@ -278,14 +278,19 @@ impl Config {
         let mut response = if is_grpc {
             rejection.grpc_response()
         } else {
-            rejection.name_by(self.table);
-            let response = rejection.response(self.table, self.docs.as_ref());
-            match &self.on_reject {
-                Some(on_reject) => on_reject(&rejection, response),
-                None => response,
-            }
+            self.form(&mut rejection)
         };
         rejection.mark(&mut response);
         response.map(ReplayBody::from)
+    }
+
+    /// The response to a refused request, in the form of the convention and of the program.
+    pub(super) fn form(&self, rejection: &mut Rejection) -> Response<Bytes> {
+        rejection.name_by(self.table);
+        let response = rejection.response(self.table, self.docs.as_ref());
+        match &self.on_reject {
+            Some(on_reject) => on_reject(rejection, response),
+            None => response,
+        }
     }
 }

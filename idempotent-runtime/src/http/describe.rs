@@ -146,9 +146,9 @@ impl IdempotencyLayer {
             let Some(status) = status.map(|status| row.map_or(status, |row| row.status)) else {
                 continue;
             };
-            // A problem always has the code of this crate.
+            // These forms always have the code of this crate.
             let name = match (&table.body, row) {
-                (BodyForm::Problem, _) | (_, None) => code,
+                (BodyForm::Problem | BodyForm::Coded, _) | (_, None) => code,
                 (_, Some(row)) => row.name.unwrap_or(row.kind),
             };
             refusals.entry(status.as_u16()).or_default().push(name);

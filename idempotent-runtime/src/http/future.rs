@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ::http::Response;
@@ -10,6 +11,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use crate::http::body::ReplayBody;
+use crate::http::config::Config;
 use crate::http::context::IdempotencyOutcome;
 use crate::http::profile::stamp::Stamp;
 
@@ -34,7 +36,7 @@ pin_project! {
         B: Body,
     {
         /// The request is not guarded.
-        Passed { #[pin] future: F },
+        Passed { config: Arc<Config>, #[pin] future: F },
         Guarded { stamp: Stamp, future: Guarded<B, E> },
     }
 }
@@ -48,9 +50,9 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().step.project() {
-            StepProjection::Passed { future } => {
+            StepProjection::Passed { config, future } => {
                 let polled = future.poll(cx);
-                polled.map_ok(|response| response.map(ReplayBody::inner))
+                polled.map_ok(|response| config.reformed(response))
             }
             StepProjection::Guarded { stamp, future } => {
                 let polled = future.as_mut().poll(cx);

@@ -47,6 +47,7 @@ pub(super) trait Handler<Q: Body, B: Body>: FindScope {
 
 /// How the call of a handler ends.
 pub(super) struct Ending {
+    config: Arc<Config>,
     held: Held,
     rules: Rules,
     options: Arc<RouteOptions>,
@@ -68,6 +69,7 @@ impl Ending {
         B: Body<Data = Bytes>,
     {
         let Self {
+            config,
             mut held,
             rules,
             options,
@@ -85,7 +87,7 @@ impl Ending {
             let mut held = held;
             let mut outcome = {
                 let mut body = pin!(async {
-                    let response = response.await?;
+                    let response = config.reformed(response.await?);
                     Ok(Answer::of(response, &options, rules, results).await)
                 });
                 poll_fn(|context| held.poll_body(context, body.as_mut())).await?
@@ -140,7 +142,8 @@ where
             if !plan.may_have_key_in_body(&head) {
                 match plan.keyed_call(&handler, &head, &[]) {
                     Ok(None) => {
-                        return Box::pin(pass(handler, head, ReplayBody::inner(body))).await;
+                        return Box::pin(pass(&config, handler, head, ReplayBody::inner(body)))
+                            .await;
                     }
                     Ok(keyed) => call = keyed,
                     Err(rejection) => return Ok(plan.refuse(rejection)),
@@ -157,7 +160,7 @@ where
             let body = ReplayBody::whole(bytes, trailers);
             match call {
                 Some(call) => (call.claim(), body),
-                None => return Box::pin(pass(handler, head, body)).await,
+                None => return Box::pin(pass(&config, handler, head, body)).await,
             }
         };
         let running = match claim.await {
@@ -165,12 +168,7 @@ where
             Err(refusal) => return Ok(plan.answer_duplicate(refusal, &head)),
         };
         add_context(&mut head, &running);
-        let ending = Ending {
-            held: running,
-            rules: plan.rules(),
-            options: Arc::clone(plan.options),
-            running: head.extensions.get::<Running>().cloned(),
-        };
+        let ending = plan.ending(running, &head);
         let lang = lang::from_headers(&head.headers);
         let finish = handler.finish(ending, Request::from_parts(head, body));
         match finish.await {
@@ -182,6 +180,7 @@ where
 
 /// Runs the handler of a request that is not guarded.
 async fn pass<H, Q, B>(
+    config: &Config,
     handler: H,
     head: request::Parts,
     body: ReplayBody<Q>,
@@ -192,12 +191,12 @@ where
     B: Body,
 {
     let response = handler.pass(Request::from_parts(head, body)).await?;
-    Ok(response.map(ReplayBody::inner))
+    Ok(config.reformed(response))
 }
 
 /// How a request is guarded.
 struct Plan<'a> {
-    config: &'a Config,
+    config: &'a Arc<Config>,
     options: &'a Arc<RouteOptions>,
     /// Refusals are for a client of gRPC.
     is_grpc: bool,
@@ -206,7 +205,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(config: &'a Config, head: &request::Parts) -> Self {
+    fn new(config: &'a Arc<Config>, head: &request::Parts) -> Self {
         Self {
             config,
             options: config.options_for(head),
@@ -215,11 +214,19 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn rules(&self) -> Rules {
-        if self.is_unary {
+    /// How the call of this claim ends.
+    fn ending(&self, held: Held, head: &request::Parts) -> Ending {
+        let rules = if self.is_unary {
             Rules::Grpc
         } else {
             Rules::Http(self.config.table)
+        };
+        Ending {
+            config: Arc::clone(self.config),
+            held,
+            rules,
+            options: Arc::clone(self.options),
+            running: head.extensions.get::<Running>().cloned(),
         }
     }
 

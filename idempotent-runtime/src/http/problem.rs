@@ -12,6 +12,13 @@ use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
 use crate::error::wait::{self, in_whole};
 
+/// The content type of a problem.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Why a request was refused, for its client.
+///
+/// As an extension of a response it says that the response is this refusal, for a layer outside.
+#[derive(Debug, Clone)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
@@ -40,17 +47,18 @@ impl Problem {
         }
     }
 
+    /// The problem as JSON.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        // A struct of texts and numbers can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
     /// The response with this problem as its body.
     pub(crate) fn response<B: From<Bytes>>(&self) -> Response<B> {
-        // A struct of texts and numbers can always be written.
-        let body = serde_json::to_vec(self).unwrap_or_default();
-        let mut response = Response::new(B::from(Bytes::from(body)));
+        let mut response = Response::new(B::from(Bytes::from(self.json())));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         headers.insert(
             header::CONTENT_LANGUAGE,
             HeaderValue::from_static(self.lang.tag()),

@@ -42,7 +42,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    pub(super) const fn table(self) -> &'static Table {
+    pub(crate) const fn table(self) -> &'static Table {
         match self {
             Self::Ietf => &tables::IETF,
             Self::Stripe => &tables::STRIPE,

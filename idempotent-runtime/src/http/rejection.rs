@@ -19,7 +19,7 @@ use crate::http::profile::table::Table;
 use crate::http::route::NoRoute;
 use crate::http::scope::MissingScope;
 
-/// Why the layer did not run the handler, for [`on_reject`](crate::http::LayerBuilder::on_reject).
+/// Why the layer did not run the handler, or why a call inside of the handler was refused, for [`on_reject`](crate::http::LayerBuilder::on_reject).
 pub struct Rejection {
     problem: Box<Problem>,
     error: Option<Arc<Error>>,
@@ -60,7 +60,8 @@ impl Rejection {
         &self.problem.detail
     }
 
-    /// The error of the refused call. `None` if the request was refused before a call was made.
+    /// The error of the refused call. `None` if the request was refused before a call was made, or if a handler of actix has
+    /// returned the error as its `Err`.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_deref()
     }
@@ -72,6 +73,14 @@ impl Rejection {
             error: Some(Arc::new(error)),
             location,
             challenge: None,
+        }
+    }
+
+    /// The refusal of a call inside of a handler. The error is missing if the handler has kept it.
+    pub(super) fn inside(problem: Problem, error: Option<Arc<Error>>) -> Self {
+        Self {
+            error,
+            ..Self::from(problem)
         }
     }
 

@@ -79,6 +79,7 @@ where
             Guarding::No => {
                 let request = Request::from_parts(head, ReplayBody::inner(body));
                 Step::Passed {
+                    config: Arc::clone(&self.config),
                     future: inner.call(request),
                 }
             }

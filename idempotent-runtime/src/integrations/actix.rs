@@ -62,6 +62,7 @@ use crate::error::Error;
 use crate::error::lang::Lang;
 use crate::http::Decision;
 use crate::http::problem::Problem;
+use crate::http::profile::Profile;
 use crate::result::once::Once;
 
 pub use self::extract::OptionalIdempotencyKey;
@@ -88,8 +89,20 @@ mod extract;
 /// }
 /// # actix_web::web::post().to(pay);
 /// ```
+///
+/// Inside of an [`IdempotencyLayer`](crate::http::IdempotencyLayer) the response takes the form of the layer's profile. Outside
+/// of a layer [`refusal_as`] has the form of a profile.
 pub fn refusal(error: Error, lang: Lang) -> HttpResponse {
     let mut response = refused(&error, lang);
+    response.extensions_mut().insert(Arc::new(error));
+    response
+}
+
+/// [`refusal`] in the form of this convention, for routes without a layer: the status, the headers and the body.
+pub fn refusal_as(error: Error, lang: Lang, profile: Profile) -> HttpResponse {
+    let mut response = response_of(profile.table().refusal_of(&error, lang));
+    let decision = Decision::after_error(&error);
+    response.extensions_mut().insert(decision);
     response.extensions_mut().insert(Arc::new(error));
     response
 }
@@ -134,7 +147,9 @@ impl<T: Responder> Responder for Once<T> {
 
 /// The response to a refused call. It tells a layer around the handler what to do with the key.
 fn refused(error: &Error, lang: Lang) -> HttpResponse {
-    let mut response = response_of(Problem::of(error, lang).response());
+    let problem = Problem::of(error, lang);
+    let mut response = response_of(problem.response());
+    response.extensions_mut().insert(problem);
     let decision = Decision::after_error(error);
     response.extensions_mut().insert(decision);
     response
@@ -142,10 +157,14 @@ fn refused(error: &Error, lang: Lang) -> HttpResponse {
 
 /// A response in the types of actix.
 fn response_of(response: Response<Bytes>) -> HttpResponse {
-    let (head, body) = response.into_parts();
+    let (mut head, body) = response.into_parts();
+    let problem = head.extensions.remove::<Problem>();
     let status = StatusCode::from_u16(head.status.as_u16());
     let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponseBuilder::new(status).body(body);
     *response.headers_mut() = crate::http::actix::old_headers(&head.headers);
+    if let Some(problem) = problem {
+        response.extensions_mut().insert(problem);
+    }
     response
 }

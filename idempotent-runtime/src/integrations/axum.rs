@@ -39,12 +39,14 @@
 
 use std::sync::Arc;
 
+use ::axum::body::Body;
 use ::axum::http::{HeaderName, HeaderValue};
 use ::axum::response::{IntoResponse, Response};
 
 use crate::error::Error;
 use crate::error::lang::Lang;
 use crate::http::problem::Problem;
+use crate::http::profile::Profile;
 use crate::result::once::Once;
 
 pub use crate::http::key::fault::HeaderFault;
@@ -78,8 +80,35 @@ mod request_id;
 ///     }
 /// }
 /// ```
+///
+/// Inside of an [`IdempotencyLayer`](crate::http::IdempotencyLayer) the response takes the form of the layer's profile. Outside
+/// of a layer [`refusal_as`] has the form of a profile.
 pub fn refusal(error: Error, lang: Lang) -> Response {
-    let mut response = Problem::of(&error, lang).response();
+    let problem = Problem::of(&error, lang);
+    let mut response = problem.response();
+    response.extensions_mut().insert(problem);
+    response.extensions_mut().insert(Arc::new(error));
+    response
+}
+
+/// [`refusal`] in the form of this convention, for routes without a layer: the status, the headers and the body.
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use axum::response::Response;
+/// use idempotence::http::Profile;
+/// use idempotence::integrations::axum::refusal_as;
+/// use idempotence::{Error, Lang};
+///
+/// // For clients with an SDK of Stripe: `{"error": {"type", "code", "message"}}`, and `Stripe-Should-Retry`.
+/// fn refused(error: Error) -> Response {
+///     refusal_as(error, Lang::En, Profile::Stripe)
+/// }
+/// # let _ = refused;
+/// ```
+pub fn refusal_as(error: Error, lang: Lang, profile: Profile) -> Response {
+    let refusal = profile.table().refusal_of(&error, lang);
+    let mut response = refusal.map(Body::from);
     response.extensions_mut().insert(Arc::new(error));
     response
 }

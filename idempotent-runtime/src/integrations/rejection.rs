@@ -29,7 +29,10 @@ impl HeaderRejection {
 
     /// The response to the request.
     pub(super) fn response<B: From<Bytes>>(self) -> Response<B> {
-        self.fault.problem(self.lang).response()
+        let problem = self.fault.problem(self.lang);
+        let mut response = problem.response();
+        response.extensions_mut().insert(problem);
+        response
     }
 
     /// What is wrong with the header.

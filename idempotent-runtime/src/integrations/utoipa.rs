@@ -166,7 +166,7 @@ fn add_result(operation: &Operation, response: &mut Response) {
 fn add_refusal(operation: &Operation, status: u16, response: &mut Response) {
     let content_type = match operation.body {
         BodyForm::Problem => "application/problem+json",
-        BodyForm::Nested { .. } | BodyForm::Flat { .. } => "application/json",
+        BodyForm::Coded | BodyForm::Nested { .. } | BodyForm::Flat { .. } => "application/json",
     };
     let content = || {
         let schema = Ref::from_schema_name(SCHEMA);
@@ -198,18 +198,20 @@ fn text_header(what: &str, example: &str) -> Header {
 /// The schema of the body of a refusal.
 fn schema(body: &BodyForm) -> Schema {
     let text = || ObjectBuilder::new().schema_type(Type::String);
-    let error = || {
+    let coded = || {
         let error = ObjectBuilder::new().schema_type(Type::Object);
-        let error = error.property("type", text()).property("code", text());
-        let error = error.property("message", text());
-        error.required("type").required("message")
+        let error = error.property("code", text()).property("message", text());
+        error.required("message")
+    };
+    let typed = || coded().property("type", text()).required("type");
+    let nested = |error: ObjectBuilder| {
+        let object = ObjectBuilder::new().schema_type(Type::Object);
+        object.property("error", error).required("error")
     };
     let object = match body {
-        BodyForm::Flat { .. } => error(),
-        BodyForm::Nested { .. } => {
-            let object = ObjectBuilder::new().schema_type(Type::Object);
-            object.property("error", error()).required("error")
-        }
+        BodyForm::Flat { .. } => typed(),
+        BodyForm::Nested { .. } => nested(typed()),
+        BodyForm::Coded => nested(coded().required("code")),
         BodyForm::Problem => {
             let mut problem = ObjectBuilder::new().schema_type(Type::Object);
             for name in ["type", "title", "detail", "code", "client_action"] {

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use ::http::header::{HeaderMap, HeaderName, HeaderValue};
 use ::http::{Method, Request, Response, StatusCode, Uri, Version, request, response};
+use actix_web::body::{BodySize, MessageBody};
+use actix_web::dev::ServiceResponse;
 use actix_web::http as old;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
+use super::body::GuardedBody;
 use crate::error::Error;
+use crate::http::config::Config;
 use crate::http::context::{IdempotencyOutcome, read_context};
 use crate::http::decision::Decision;
+use crate::http::problem::Problem;
 use crate::http::route::MatchedPattern;
 
 /// The head of a request, with its route and the calls of outer layers. `None` if `http` 1 cannot express its method or URI.
@@ -52,8 +57,36 @@ pub(super) fn response_head_of<B>(response: &HttpResponse<B>) -> Option<response
     if let Some(error) = local.get::<Arc<Error>>() {
         head.extensions.insert(Arc::clone(error));
     }
+    if let Some(problem) = local.get::<Problem>() {
+        head.extensions.insert(problem.clone());
+    }
     drop(local);
     Some(head)
+}
+
+/// The response to a request that is not guarded. A refusal of this crate takes the form of the layer.
+pub(super) fn reformed<B: MessageBody>(
+    config: &Config,
+    response: ServiceResponse<B>,
+) -> ServiceResponse<GuardedBody<B>> {
+    let is_refusal = response.response().extensions().contains::<Problem>();
+    let head = is_refusal.then(|| response_head_of(response.response()));
+    let Some(Some(mut head)) = head else {
+        return response.map_body(|_, body| GuardedBody::unread(body));
+    };
+    let length = match response.response().body().size() {
+        BodySize::Sized(length) => Some(length),
+        BodySize::None | BodySize::Stream => None,
+    };
+    let refusal = config.reform(&mut head, length);
+    response.map_body(|old, body| {
+        let Some(refusal) = refusal else {
+            return GuardedBody::unread(body);
+        };
+        old.headers = old_headers(&head.headers);
+        old.status = old::StatusCode::from_u16(head.status.as_u16()).unwrap_or(old.status);
+        GuardedBody::new(refusal.into())
+    })
 }
 
 /// The headers of a response in the types of actix.

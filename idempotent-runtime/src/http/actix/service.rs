@@ -69,9 +69,7 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let step = if request.method().is_safe() {
             // Such a request is never guarded, so its head need not be converted.
-            Step::Passed {
-                future: self.service.call(request),
-            }
+            self.pass(request)
         } else {
             self.guard(request)
         };
@@ -84,15 +82,20 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
+    fn pass(&self, request: ServiceRequest) -> Step<S::Future, B> {
+        Step::Passed {
+            config: Arc::clone(&self.config),
+            future: self.service.call(request),
+        }
+    }
+
     fn guard(&self, request: ServiceRequest) -> Step<S::Future, B> {
         let Some(head) = convert::head_of(request.request()) else {
             let error = ErrorBadRequest("the method or the URI of the request cannot be read");
             return Step::answered(Err(error));
         };
         match self.config.guarding(&head) {
-            Guarding::No => Step::Passed {
-                future: self.service.call(request),
-            },
+            Guarding::No => self.pass(request),
             Guarding::Unsupported => {
                 let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
                 let local = Local::new(request.into_parts().0);
@@ -140,7 +143,7 @@ pin_project! {
         B: MessageBody,
     {
         /// The request is not guarded.
-        Passed { #[pin] future: F },
+        Passed { config: Arc<Config>, #[pin] future: F },
         Guarded { stamp: Stamp, local: Local, future: Guarded<B> },
         Answered { answer: Option<Answered<B>> },
     }
@@ -164,9 +167,9 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().step.project() {
-            StepProjection::Passed { future } => {
+            StepProjection::Passed { config, future } => {
                 let polled = future.poll(cx);
-                polled.map_ok(|response| response.map_body(|_, body| GuardedBody::unread(body)))
+                polled.map_ok(|response| convert::reformed(config, response))
             }
             StepProjection::Guarded {
                 stamp,

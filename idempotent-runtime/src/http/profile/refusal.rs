@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 
 use super::stamp::ACCEPTED;
 use super::table::{BodyForm, Table};
+#[cfg(any(feature = "actix", feature = "axum"))]
+use crate::error::Error;
 use crate::error::advice::ClientAction;
+#[cfg(any(feature = "actix", feature = "axum"))]
+use crate::error::lang::Lang;
 use crate::http::problem::Problem;
 
 const REJECTED: HeaderValue = HeaderValue::from_static("rejected");
@@ -17,6 +21,14 @@ impl Table {
         if let Some(row) = self.row(problem.code) {
             problem.status = row.status;
         }
+    }
+
+    /// The response to a refused call.
+    #[cfg(any(feature = "actix", feature = "axum"))]
+    pub(crate) fn refusal_of(&self, error: &Error, lang: Lang) -> Response<Bytes> {
+        let mut problem = Problem::of(error, lang);
+        self.set_status(&mut problem);
+        self.refuse(&problem)
     }
 
     /// The response with this problem.
@@ -44,6 +56,9 @@ impl Table {
         let group = |fault, failure| if status < 500 { fault } else { failure };
         let (group, is_nested) = match self.body {
             BodyForm::Problem => return None,
+            BodyForm::Coded => {
+                return Some(json!({"error": {"code": problem.code, "message": problem.detail}}));
+            }
             BodyForm::Nested { fault, failure } => (group(fault, failure), true),
             BodyForm::Flat { unavailable, .. } if status == 503 => (unavailable, false),
             BodyForm::Flat { fault, failure, .. } => (group(fault, failure), false),

@@ -79,6 +79,8 @@ impl Table {
 pub(crate) enum BodyForm {
     /// `application/problem+json`, RFC 9457.
     Problem,
+    /// `{"error": {"code", "message"}}`, with the codes of this crate.
+    Coded,
     /// `{"error": {"type", "code", "message"}}`.
     Nested {
         /// The group of 4xx.

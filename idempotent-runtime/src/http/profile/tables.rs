@@ -141,7 +141,7 @@ pub(super) static REPEATABILITY: Table = Table {
     result: Some(HeaderName::from_static("repeatability-result")),
     echoes_key: false,
     retry: None,
-    body: BodyForm::Problem,
+    body: BodyForm::Coded,
     refusals: &[
         Row {
             code: "payload_mismatch",

@@ -1,10 +1,15 @@
 //! The conventions of public APIs.
 
+use std::time::Duration;
+
+use actix_web::web;
 use http::request::Builder;
 use idempotent_runtime::http::Profile;
+use idempotent_runtime::integrations::actix::{IdempotencyKey, refusal, refusal_as};
+use idempotent_runtime::{Error, Lang};
 use serde_json::Value;
 
-use crate::shop::{BOTH, Shop};
+use crate::shop::{BOTH, Shop, serve};
 use support::http_client::{Reply, idempotency, keyed, post, scoped};
 
 const UUID: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
@@ -110,4 +115,59 @@ async fn a_repeatable_request_is_accepted_or_unsupported() {
         assert_eq!(seen, (201, "order 1 {}", "accepted".parse().unwrap()));
     }
     assert_eq!(replies[2].status, 501);
+}
+
+/// Always refused: the key has its work already.
+async fn transfer() -> Result<&'static str, Error> {
+    let idempotency = idempotency();
+    let call = || {
+        let call = idempotency.call("transfer").key(&7);
+        call.ttl(Duration::from_mins(1))
+            .run(async { Ok::<_, Error>("moved") })
+    };
+    call().await.ok();
+    call().await
+}
+
+/// `stripe-node` 23 looks for the member `error`, and for nothing else.
+#[tokio::test]
+async fn a_refusal_of_an_inner_call_has_the_form_of_the_layer() {
+    let layer = scoped(&idempotency()).profile(Profile::Stripe).build();
+    let service = serve(move |routes| {
+        let bank = web::scope("/v1")
+            .route("/transfers", web::post().to(transfer))
+            .route("/keyed", web::post().to(async |_: IdempotencyKey| "found"))
+            .route(
+                "/refused",
+                web::post().to(async || refusal(transfer().await.unwrap_err(), Lang::ZhHans)),
+            )
+            .route(
+                "/seen",
+                web::get().to(async || refusal(transfer().await.unwrap_err(), Lang::En)),
+            )
+            .wrap(layer.clone());
+        routes.service(bank);
+        routes.route(
+            "/outside",
+            web::post()
+                .to(async || refusal_as(transfer().await.unwrap_err(), Lang::En, Profile::Stripe)),
+        );
+    })
+    .await;
+    let get = |path| post(path).method("GET");
+    for (request, status, code) in [
+        (keyed("/v1/transfers", "a"), 409, "already_done"),
+        (keyed("/v1/refused", "a"), 409, "already_done"),
+        (post("/v1/transfers"), 409, "already_done"),
+        (get("/v1/seen"), 409, "already_done"),
+        (post("/v1/keyed"), 400, "idempotency_key_missing"),
+        (post("/outside"), 409, "already_done"),
+    ] {
+        let reply = service.send(request, "amount=7").await;
+        assert_eq!(reply.status, status, "{code}");
+        let body: Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!(body["error"]["code"], code);
+        assert_eq!(reply.headers["content-type"], "application/json");
+        assert_eq!(reply.headers["stripe-should-retry"], "false");
+    }
 }
