@@ -98,6 +98,7 @@ mod running;
 mod scope;
 mod service;
 mod stored;
+mod unkeyed;
 
 pub use self::body::ReplayBody;
 pub use self::builder::{HasScope, LayerBuilder, NoScope};

@@ -139,14 +139,15 @@ async fn the_key_may_be_a_member_of_the_json_body() {
     assert!(send(first).await.is_replay());
     let other = send(r#"{"meta":{"request_id":"a"},"amount":2}"#).await;
     assert_eq!(other.refusal(), (422, "payload_mismatch".to_owned()));
-    let number = send(r#"{"meta":{"request_id":7}}"#).await;
+    let malformed = send(r#"{"meta":{"request_id":true}}"#).await;
     assert_eq!(
-        number.refusal(),
+        malformed.refusal(),
         (400, "idempotency_key_malformed".to_owned())
     );
-    let detail = number.problem()["detail"].as_str().unwrap().to_owned();
+    let detail = malformed.problem()["detail"].as_str().unwrap().to_owned();
     assert!(
-        detail.contains("member meta.request_id of the JSON body is not a string"),
+        detail
+            .contains("member meta.request_id of the JSON body is not a string or a whole number"),
         "{detail}"
     );
     assert_eq!(send(r#"{"amount":1}"#).await.text(), "2");
@@ -167,12 +168,19 @@ async fn a_large_body_that_cannot_have_the_key_passes() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_not_json_is_told_why_it_has_no_key() {
-    let layer = scoped(&idempotency()).key_from(KeySource::json_field("request_id"));
-    let app = Router::new().route("/", on_post(async || "placed"));
-    let service = Service::start(app.layer(layer.require_key().build())).await;
-    let send = async |essence: &str, lang: &str, body: &str| {
+async fn a_request_without_a_key_is_told_why_it_has_none() {
+    let member = || KeySource::json_field("request_id");
+    let form = "application/x-www-form-urlencoded";
+    let once = "once, with 1 to 255 printable ASCII characters.";
+    let send = async |source: KeySource, essence: &str, lang: &str, body: &str| {
+        let layer = scoped(&idempotency()).key_from(source).require_key();
+        let app = Router::new().route("/", on_post(async || "placed"));
+        let service = Service::start(app.layer(layer.build())).await;
         let request = post("/").header("content-type", essence);
+        let request = request.header(
+            "content-encoding",
+            if body == "\u{1f}" { "gzip" } else { "identity" },
+        );
         let refused = service
             .send(request.header("accept-language", lang), body)
             .await;
@@ -180,27 +188,60 @@ async fn a_request_that_is_not_json_is_told_why_it_has_no_key() {
         assert_eq!(refused.refusal(), (400, code), "{essence}");
         refused.problem()["detail"].as_str().unwrap().to_owned()
     };
-    let form = "application/x-www-form-urlencoded";
-    let advice = "Send the member request_id of the JSON body once, with 1 to 255 printable ASCII characters.";
-    for (essence, body, why) in [
+    for (source, essence, body, why) in [
         (
+            member().only_json_types(),
+            form,
+            "{\"request_id\":\"a\"}",
+            "because the content type of the request is not JSON. ",
+        ),
+        (
+            member(),
+            "image/png",
+            "{}",
+            "because the content type of the request is not JSON. ",
+        ),
+        (
+            member(),
             form,
             "request_id=a",
-            "cannot be found, because the content type of the request is not JSON. ",
+            "because the body is not JSON. ",
         ),
         (
+            member(),
             "application/json",
-            "request_id=a",
-            "cannot be found, because the body is not JSON. ",
+            "\u{1f}",
+            "because the body is compressed, and no layer outside has decompressed it. ",
         ),
     ] {
-        let detail = send(essence, "en", body).await;
+        let detail = send(source, essence, "en", body).await;
+        let advice = format!("Send the member request_id of the JSON body {once}");
         assert_eq!(
             detail,
-            format!("The member request_id of the JSON body {why}{advice}")
+            format!("The member request_id of the JSON body cannot be found, {why}{advice}")
         );
     }
-    assert_eq!(send("application/json", "en", "{}").await, advice);
-    let detail = send(form, "zh", "request_id=a").await;
+    let missing = send(member(), "application/json", "en", "{}").await;
+    assert_eq!(
+        missing,
+        format!("Send the member request_id of the JSON body {once}")
+    );
+    let detail = send(member().only_json_types(), form, "zh", "request_id=a").await;
     assert!(detail.contains("请求的内容类型不是 JSON"), "{detail}");
+    let field = || KeySource::form_field("request_id");
+    let detail = send(field(), "multipart/form-data; boundary=a", "en", "").await;
+    assert!(
+        detail.contains("is not application/x-www-form-urlencoded"),
+        "{detail}"
+    );
+    let detail = send(field(), form, "en", "amount=7").await;
+    assert_eq!(
+        detail,
+        format!("Send the field request_id of the form {once}")
+    );
+    let detail = send(KeySource::query("requestId"), form, "en", "").await;
+    assert_eq!(
+        detail,
+        format!("Send the parameter requestId of the query {once}")
+    );
 }

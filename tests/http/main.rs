@@ -22,6 +22,7 @@ mod refusals;
 mod replays;
 mod routes;
 mod scopes;
+mod sources;
 mod storms;
 mod streams;
 mod warp_service;

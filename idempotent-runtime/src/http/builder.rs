@@ -23,6 +23,7 @@ use crate::http::profile::Profile;
 use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
+use crate::http::unkeyed::Unkeyed;
 use crate::key::fingerprint::KeyPart;
 use crate::settings::routes::ConfiguredRoutes;
 
@@ -96,6 +97,7 @@ impl IdempotencyLayer {
             methods: Vec::new(),
             key: KeySource::default(),
             syntax: KeySyntax::default(),
+            unkeyed: None,
             marker: None,
             docs: None,
             challenge: None,
@@ -207,7 +209,8 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Sets where the key is. Default: the header `Idempotency-Key`, or what the profile says.
+    /// Sets where the key is. Default: the header `Idempotency-Key`, or what the profile says. The log warns of the first request to
+    /// each route that has no key there, and says why.
     #[must_use]
     pub fn key_from(mut self, source: KeySource) -> Self {
         self.chosen.key = Some(source);
@@ -335,6 +338,7 @@ impl<S> Config<S> {
         let table = profile.table();
         self.table = table;
         self.methods = chosen.methods.unwrap_or_else(|| table.methods.to_vec());
+        self.unkeyed = chosen.key.is_some().then(Unkeyed::default);
         let key = || KeySource::header(table.key.clone());
         self.key = chosen.key.unwrap_or_else(key);
         self.syntax = chosen.syntax.unwrap_or(table.syntax);
@@ -368,6 +372,7 @@ impl<S> Config<S> {
             methods: self.methods,
             key: self.key,
             syntax: self.syntax,
+            unkeyed: self.unkeyed,
             marker: self.marker,
             docs: self.docs,
             challenge: self.challenge,

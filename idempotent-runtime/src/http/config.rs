@@ -25,6 +25,7 @@ use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
 use crate::http::route::{self, Named, NoRoute};
 use crate::http::scope::{FindScope, Scope};
+use crate::http::unkeyed::Unkeyed;
 use crate::key::endpoint::Endpoint;
 use crate::observe::Event;
 use crate::settings::routes::ConfiguredRoutes;
@@ -38,6 +39,8 @@ pub(super) struct Config<S = Scope> {
     pub(super) methods: Vec<Method>,
     pub(super) key: KeySource,
     pub(super) syntax: KeySyntax,
+    /// Requests without a key, if the program has named where the key is.
+    pub(super) unkeyed: Option<Unkeyed>,
     /// The header of a replay.
     pub(super) marker: Option<HeaderName>,
     /// The header `Link` of a refusal.
@@ -79,14 +82,29 @@ impl Config {
         }
         let is_unsupported = self.table.refuses_unguarded
             && !head.method.is_safe()
-            // Only the body would tell whether there is a key.
-            && !self.key.is_in_body()
-            && self.key.may_be_in(&head.headers)
+            // Only the body would tell whether there is a key in it.
+            && self.key.is_in_head(head)
             && !content_type::is_grpc(head.headers.get(header::CONTENT_TYPE));
         if is_unsupported {
-            Guarding::Unsupported
-        } else {
-            Guarding::No
+            return Guarding::Unsupported;
+        }
+        let is_guarded = || self.options_for(head).is_guarded;
+        if self.unkeyed.is_some() && self.methods.contains(&head.method) && is_guarded() {
+            self.note_unkeyed(head, &[]);
+        }
+        Guarding::No
+    }
+
+    /// Notes that a request that would be guarded has no key.
+    fn note_unkeyed(&self, head: &request::Parts, body: &[u8]) {
+        // A call of gRPC passes with a key, too, unless its method is named.
+        let is_grpc = || content_type::is_grpc(head.headers.get(header::CONTENT_TYPE));
+        let Some(unkeyed) = &self.unkeyed else {
+            return;
+        };
+        // No route is a path that does not exist, unless the program has no router.
+        if let Some(route) = self.route(head).filter(|_| !is_grpc()) {
+            unkeyed.note(route, || self.key.absence(head, body));
         }
     }
 
@@ -96,7 +114,7 @@ impl Config {
         // get past a required key by a type of content.
         let content_type = || head.headers.get(header::CONTENT_TYPE);
         let may_have_key = || {
-            (self.key.may_be_in(&head.headers) || self.has_first_sent(&head.headers))
+            (self.key.may_be_in(head) || self.has_first_sent(&head.headers))
                 && (!content_type::is_grpc(content_type()) || self.unary_method(head).is_some())
         };
         let needs_key = || self.options_for(head).requires_key();
@@ -108,9 +126,8 @@ impl Config {
     pub(super) fn stamp(&self, head: &request::Parts) -> Stamp {
         let table = self.table;
         let key = || {
-            let name = self.key.header_name()?;
-            let key = head.headers.get(name)?;
-            Some((name.clone(), key.clone()))
+            let mut names = self.key.header_names();
+            names.find_map(|name| Some((name.clone(), head.headers.get(name)?.clone())))
         };
         Stamp {
             key: table.echoes_key.then(key).flatten(),
@@ -254,12 +271,16 @@ impl Config {
         let (headers, syntax) = (&head.headers, self.syntax);
         // Only a refusal has a language.
         let lang = || lang::from_headers(headers);
-        match self.key.read(headers, body, syntax) {
+        match self.key.read(head, body, syntax) {
             Ok(None) if options.requires_key() || self.has_first_sent(headers) => {
-                Err(self.key.missing(headers, body, syntax, lang()).into())
+                Err(self.key.missing(head, body, syntax, lang()).into())
+            }
+            Ok(None) => {
+                self.note_unkeyed(head, body);
+                Ok(None)
             }
             Ok(key) => Ok(key),
-            Err(fault) => Err(self.key.problem(fault, syntax, lang()).into()),
+            Err(fault) => Err(fault.problem(syntax, lang()).into()),
         }
     }
 

@@ -27,6 +27,18 @@ pub(crate) fn is_json(content_type: Option<&HeaderValue>) -> bool {
     })
 }
 
+/// Whether a body of this content type is a file or has files, so that it is not JSON.
+pub(crate) fn is_file(content_type: Option<&HeaderValue>) -> bool {
+    const FILES: [&[u8]; 5] = [b"image/", b"audio/", b"video/", b"font/", b"multipart/"];
+    FILES.iter().any(|name| starts_with(content_type, name))
+        || essence(content_type).eq_ignore_ascii_case(b"application/octet-stream")
+}
+
+/// Whether a body of this content type is a form without files.
+pub(crate) fn is_form(content_type: Option<&HeaderValue>) -> bool {
+    essence(content_type).eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+}
+
 /// Whether this is the content type of gRPC.
 pub(crate) fn is_grpc(content_type: Option<&HeaderValue>) -> bool {
     starts_with(content_type, GRPC)

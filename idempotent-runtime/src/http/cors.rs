@@ -30,13 +30,16 @@ use crate::http::layer::IdempotencyLayer;
 pub fn allow_headers(layer: &IdempotencyLayer) -> Vec<HeaderName> {
     let config = layer.config();
     let table = config.table;
-    let read = [
-        config.key.header_name(),
+    let beside = [
         table.first_sent.as_ref(),
         table.client.as_ref(),
         config.scope.header_name(),
     ];
-    read.into_iter().flatten().cloned().collect()
+    let read = config
+        .key
+        .header_names()
+        .chain(beside.into_iter().flatten());
+    read.cloned().collect()
 }
 
 /// The headers of responses that the layer writes: the mark of a replay, `Retry-After` and `Location` of refusals, and what the profile adds. For
@@ -46,7 +49,7 @@ pub fn allow_headers(layer: &IdempotencyLayer) -> Vec<HeaderName> {
 pub fn expose_headers(layer: &IdempotencyLayer) -> Vec<HeaderName> {
     let config = layer.config();
     let table = config.table;
-    let echoed = config.key.header_name().filter(|_| table.echoes_key);
+    let echoed = config.key.header_names().filter(|_| table.echoes_key);
     let link = config.docs.as_ref().map(|_| &header::LINK);
     let written = [
         config.marker.as_ref(),
@@ -55,9 +58,13 @@ pub fn expose_headers(layer: &IdempotencyLayer) -> Vec<HeaderName> {
         link,
         table.result.as_ref(),
         table.retry.as_ref(),
-        echoed,
     ];
-    written.into_iter().flatten().cloned().collect()
+    written
+        .into_iter()
+        .flatten()
+        .chain(echoed)
+        .cloned()
+        .collect()
 }
 
 #[cfg(test)]

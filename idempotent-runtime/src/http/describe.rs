@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ::http::header::{self, HeaderName};
+use ::http::header;
 use ::http::{Method, StatusCode};
 
-use crate::http::key::source::usual_case;
 use crate::http::key::text::KeySyntax;
+use crate::http::key::usual_case;
 use crate::http::layer::IdempotencyLayer;
 use crate::http::options::RouteOptions;
 use crate::http::profile::table::BodyForm;
@@ -15,8 +15,8 @@ use crate::http::profile::table::BodyForm;
 /// What the layer does with the requests of one method of one route.
 pub(crate) struct Operation {
     pub(crate) requires_key: bool,
-    /// The headers that the layer reads: the key, and what belongs to it. Empty if the key is in the body.
-    pub(crate) reads: Vec<ReadHeader>,
+    /// What the layer reads: the key, and the headers that belong to it. Empty if the key is in the body.
+    pub(crate) reads: Vec<Read>,
     /// The codes of the refusals by their status.
     pub(crate) refusals: BTreeMap<u16, Vec<&'static str>>,
     /// The header of a replay.
@@ -28,13 +28,14 @@ pub(crate) struct Operation {
     pub(crate) body: &'static BodyForm,
 }
 
-/// A header that the layer reads.
-pub(crate) struct ReadHeader {
+/// A header or a parameter of the query that the layer reads.
+pub(crate) struct Read {
     pub(crate) name: String,
+    pub(crate) is_in_query: bool,
     pub(crate) is_required: bool,
     pub(crate) what: &'static str,
-    pub(crate) is_key: bool,
-    pub(crate) is_uuid: bool,
+    /// Which values are keys, if it is the key.
+    pub(crate) key: Option<KeySyntax>,
 }
 
 impl IdempotencyLayer {
@@ -66,42 +67,48 @@ impl IdempotencyLayer {
         own.map_or(&config.options, |(_, options)| options)
     }
 
-    fn reads(&self, options: &RouteOptions) -> Vec<ReadHeader> {
+    fn reads(&self, options: &RouteOptions) -> Vec<Read> {
         let (config, table) = (self.config(), self.config().table);
-        let Some(key) = config.key.header_name() else {
-            return Vec::new();
-        };
         let is_required = options.requires_key();
-        let read = |name: &HeaderName, what| ReadHeader {
-            name: usual_case(name),
+        let read = |name: String, what| Read {
+            name,
+            is_in_query: false,
             is_required: false,
             what,
-            is_key: false,
-            is_uuid: false,
+            key: None,
         };
-        let key = ReadHeader {
-            is_required,
-            is_key: true,
-            is_uuid: config.syntax == KeySyntax::Uuid,
+        let key = |name: String| Read {
+            is_required: is_required && config.key.is_single(),
+            key: Some(config.syntax),
             ..read(
-                key,
+                name,
                 "The key of this request. A repetition of the request with the same key gets the first response.",
             )
         };
-        let first_sent = table.first_sent.as_ref().map(|name| ReadHeader {
+        let headers = config.key.header_names().map(usual_case).map(key);
+        let parameters = config.key.parameters().map(|name| Read {
+            is_in_query: true,
+            ..key(name.to_owned())
+        });
+        let mut reads: Vec<_> = headers.chain(parameters).collect();
+        if reads.is_empty() {
+            return reads;
+        }
+        reads.extend(table.first_sent.as_ref().map(|name| Read {
             is_required,
             ..read(
-                name,
+                usual_case(name),
                 "When the request was first sent, as a date of HTTP. Required with the key.",
             )
-        });
-        let client = table.client.as_ref();
-        let client =
-            client.map(|name| read(name, "The id of the client. It is a part of the key."));
-        [Some(key), first_sent, client]
-            .into_iter()
-            .flatten()
-            .collect()
+        }));
+        let client = "The id of the client. It is a part of the key.";
+        reads.extend(
+            table
+                .client
+                .as_ref()
+                .map(|name| read(usual_case(name), client)),
+        );
+        reads
     }
 
     /// The refusals of a request that a client can cause or meet.

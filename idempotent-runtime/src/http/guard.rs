@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::http::answer::{Answer, Rules, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::Config;
-use crate::http::content_type::is_json;
 use crate::http::context::{add_context, is_claimed_outside};
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
@@ -139,7 +138,7 @@ where
         // The block ends before the claim is awaited, because a future has room for each variable that exists at an `await`.
         let (claim, body) = {
             let mut call = None;
-            if !plan.may_have_key_in_body(&head) {
+            if !config.key.needs_body(&head) {
                 match plan.keyed_call(&handler, &head, &[]) {
                     Ok(None) => {
                         return Box::pin(pass(&config, handler, head, ReplayBody::inner(body)))
@@ -232,11 +231,6 @@ impl<'a> Plan<'a> {
 
     fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
         self.config.refuse(rejection, self.is_grpc)
-    }
-
-    /// Whether the body may have the key. Only JSON can have it: another body is not read into memory to look for a key.
-    fn may_have_key_in_body(&self, head: &request::Parts) -> bool {
-        self.config.key.is_in_body() && is_json(head.headers.get(header::CONTENT_TYPE))
     }
 
     /// The call with its key, without its payload. `None` if the request has no key, or an outer layer has claimed the key.

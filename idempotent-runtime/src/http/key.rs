@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 
 use ::http::header::AsHeaderName;
-use ::http::{HeaderMap, HeaderValue};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 
 use self::fault::HeaderFault;
 use self::text::{KeySyntax, Mistake};
 
 pub(crate) mod fault;
 pub(crate) mod parameters;
+mod place;
 pub(crate) mod source;
 pub(crate) mod text;
 
@@ -61,4 +62,13 @@ pub(crate) fn single_value(
         (value, None) => Ok(value),
         (_, Some(_)) => Err(Repeated),
     }
+}
+
+/// The name of a header as people write it: `Idempotency-Key`.
+pub(crate) fn usual_case(header: &HeaderName) -> String {
+    let words = header.as_str().split('-').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect::<Vec<_>>().join("-")
 }

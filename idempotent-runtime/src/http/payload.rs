@@ -44,6 +44,7 @@ use crate::http::content_type::{self, is_json};
 use crate::http::problem::Problem;
 
 pub(crate) mod canonical;
+pub(crate) mod form;
 pub(crate) mod json;
 #[cfg(feature = "multipart")]
 pub(crate) mod multipart;

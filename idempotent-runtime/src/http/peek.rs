@@ -58,14 +58,15 @@ impl IdempotencyLayer {
             let site = Site::of(Subject::Peek, endpoint.clone());
             Error::InvalidKey(Failure::new(site, why, None))
         };
-        if config.key.is_in_body() {
-            return Err(invalid(
-                "the key is in the body of the request; use `Idempotency::peek` with the parts of the key",
-            ));
-        }
-        let key = config.key.read(&request.headers, &[], config.syntax);
+        let key = config.key.read(request, &[], config.syntax);
         let key = key.map_err(|_| invalid("the key of the request cannot be read"))?;
-        let key = key.ok_or_else(|| invalid("the request has no key"))?;
+        let key = key.ok_or_else(|| {
+            invalid(if config.key.may_be_in_body() {
+                "the key is in the body of the request; use `Idempotency::peek` with the parts of the key"
+            } else {
+                "the request has no key"
+            })
+        })?;
         let handle = &config.idempotency;
         let mut call = Call::new(endpoint.clone(), config.options.policy, Some(handle));
         let added = config.add_key(&InHead, request, &key, &mut call);

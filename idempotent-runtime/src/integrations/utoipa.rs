@@ -43,7 +43,8 @@ use ::utoipa::openapi::{Components, ContentBuilder, OpenApi, Ref, RefOr, Require
 use serde_json::json;
 
 use crate::http::IdempotencyLayer;
-use crate::http::describe::{self, Operation, ReadHeader};
+use crate::http::describe::{self, Operation, Read};
+use crate::http::key::text::KeySyntax;
 use crate::http::profile::table::BodyForm;
 
 /// The name of the schema of a refusal.
@@ -121,12 +122,12 @@ fn document(operation: &Operation, documented: &mut Documented) {
     }
 }
 
-fn parameter(read: &ReadHeader) -> Parameter {
+fn parameter(read: &Read) -> Parameter {
     let mut value = ObjectBuilder::new().schema_type(Type::String);
-    if read.is_key {
+    if read.key.is_some() {
         value = value.min_length(Some(1)).max_length(Some(255));
     }
-    if read.is_uuid {
+    if read.key == Some(KeySyntax::Uuid) {
         value = value.format(Some(SchemaFormat::Custom("uuid".to_owned())));
     }
     let required = if read.is_required {
@@ -136,7 +137,11 @@ fn parameter(read: &ReadHeader) -> Parameter {
     };
     ParameterBuilder::new()
         .name(&read.name)
-        .parameter_in(ParameterIn::Header)
+        .parameter_in(if read.is_in_query {
+            ParameterIn::Query
+        } else {
+            ParameterIn::Header
+        })
         .required(required)
         .description(Some(read.what))
         .schema(Some(value))

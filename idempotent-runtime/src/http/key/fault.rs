@@ -44,25 +44,41 @@ pub(crate) enum Id {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Carrier<'a> {
     Header(&'a str),
+    /// A parameter of the query.
+    Query(&'a str),
     /// A member of the JSON body.
+    Member(&'a str),
+    /// A field of a form.
     Field(&'a str),
 }
 
 impl<'a> Carrier<'a> {
     pub(crate) const fn name(self) -> &'a str {
         match self {
-            Self::Header(name) | Self::Field(name) => name,
+            Self::Header(name) | Self::Query(name) | Self::Member(name) | Self::Field(name) => name,
         }
     }
 
     fn text(self, lang: Lang) -> String {
-        match (self, lang) {
-            (Self::Header(name), Lang::En | Lang::Custom(_)) => format!("header {name}"),
-            (Self::Header(name), Lang::ZhHans) => format!("请求头 {name}"),
-            (Self::Field(name), Lang::En | Lang::Custom(_)) => {
-                format!("member {name} of the JSON body")
-            }
-            (Self::Field(name), Lang::ZhHans) => format!("JSON 请求体的成员 {name}"),
+        let name = self.name();
+        let (en, zh_hans) = match self {
+            Self::Header(_) => (format!("header {name}"), format!("请求头 {name}")),
+            Self::Query(_) => (
+                format!("parameter {name} of the query"),
+                format!("查询参数 {name}"),
+            ),
+            Self::Member(_) => (
+                format!("member {name} of the JSON body"),
+                format!("JSON 请求体的成员 {name}"),
+            ),
+            Self::Field(_) => (
+                format!("field {name} of the form"),
+                format!("表单字段 {name}"),
+            ),
+        };
+        match lang {
+            Lang::En | Lang::Custom(_) => en,
+            Lang::ZhHans => zh_hans,
         }
     }
 }
@@ -130,6 +146,13 @@ impl IdFault<'_> {
             Lang::En | Lang::Custom(_) => format!("The {carrier} {mistake}. {request}"),
             Lang::ZhHans => format!("{carrier} 无法读取:{mistake}。{request}"),
         }
+    }
+
+    /// Why the id is not there, in one line for the log.
+    pub(crate) fn absence(&self) -> String {
+        let carrier = self.carrier.text(Lang::En);
+        let why = self.mistake.map(|mistake| mistake_text(mistake, Lang::En));
+        format!("the {carrier} {}", why.unwrap_or("is missing"))
     }
 
     /// What the client must send.
@@ -220,7 +243,7 @@ const fn mistake_text(mistake: Mistake, lang: Lang) -> &'static str {
             "其值中的反斜杠之后不是引号或反斜杠",
         ),
         Mistake::NotUuid => ("is not a UUID", "其值不是 UUID"),
-        Mistake::NotString => ("is not a string", "其值不是字符串"),
+        Mistake::NotString => ("is not a string or a whole number", "其值不是字符串或整数"),
         Mistake::DuplicateMember => (
             "cannot be found, because an object in the body has two members with one name",
             "请求体中有对象含重名成员",
@@ -233,9 +256,17 @@ const fn mistake_text(mistake: Mistake, lang: Lang) -> &'static str {
             "cannot be found, because the content type of the request is not JSON",
             "请求的内容类型不是 JSON",
         ),
+        Mistake::NotForm => (
+            "cannot be found, because the content type of the request is not application/x-www-form-urlencoded",
+            "请求的内容类型不是 application/x-www-form-urlencoded",
+        ),
         Mistake::NotJson => (
             "cannot be found, because the body is not JSON",
             "请求体不是 JSON",
+        ),
+        Mistake::Compressed => (
+            "cannot be found, because the body is compressed, and no layer outside has decompressed it",
+            "请求体经过压缩,外层未解压",
         ),
     };
     match lang {

@@ -58,7 +58,11 @@ pub(crate) enum Mistake {
     TooDeep,
     /// The content type of the body is not JSON.
     OtherType,
+    /// The content type of the body is not that of a form.
+    NotForm,
     NotJson,
+    /// The body has a `Content-Encoding`.
+    Compressed,
 }
 
 /// The largest number of characters in a key.

@@ -1,0 +1,124 @@
+//! Where the clients of vendors put their keys, with the bytes that they send.
+
+use axum::Router;
+use axum::routing::post as on_post;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use http::request::{self, Parts};
+use idempotent_runtime::http::{IdempotencyLayer, KeySource};
+use support::http_client::{Orders, Service, idempotency, post, scoped};
+use support::log_capture::LogCapture;
+
+async fn serve(layer: IdempotencyLayer) -> (Service, Orders) {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move || async move { placed.place().to_string() };
+    let app = Router::new()
+        .route("/", on_post(place.clone()))
+        .route("/{*path}", on_post(place));
+    (Service::start(app.route_layer(layer)).await, orders)
+}
+
+async fn shop(source: KeySource) -> (Service, Orders) {
+    serve(scoped(&idempotency()).key_from(source).build()).await
+}
+
+/// The id of the access key that has signed a request of AWS. The rest of `Authorization` differs at each try.
+fn access_key(head: &Parts) -> Option<String> {
+    let text = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (_, credential) = text.split_once("Credential=")?;
+    Some(credential.split_once('/')?.0.to_owned())
+}
+
+/// `RunTask` of `boto3` 1.35.
+fn run_task(signature: &str) -> request::Builder {
+    let signed = format!(
+        "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261126/eu-west-1/ecs/aws4_request, \
+         SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature={signature}"
+    );
+    request::Request::post("/")
+        .header("host", "ecs.eu-west-1.amazonaws.com")
+        .header("X-Amz-Target", "AmazonEC2ContainerServiceV20141113.RunTask")
+        .header(CONTENT_TYPE, "application/x-amz-json-1.1")
+        .header(USER_AGENT, "Boto3/1.35.90 md/Botocore#1.35.90")
+        .header("X-Amz-Date", "20261126T210000Z")
+        .header(AUTHORIZATION, signed)
+}
+
+#[tokio::test]
+async fn a_signed_request_of_boto3_runs_once() {
+    let layer = IdempotencyLayer::builder(&idempotency())
+        .scope_by(access_key)
+        .key_from(KeySource::json_field("clientToken"));
+    let (service, orders) = serve(layer.build()).await;
+    let body = "{\"taskDefinition\": \"charge:1\", \"clientToken\": \"c3f9a0ad\"}";
+    let first = service.send(run_task("a1"), body).await;
+    let second = service.send(run_task("b2"), body).await;
+    assert_eq!((first.text(), second.text()), ("1", "1"));
+    assert!(second.is_replay());
+    assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn json_of_each_type_has_a_key_unless_the_source_asks_for_a_json_type() {
+    let types = [
+        // The SDKs of AWS.
+        Some("application/x-amz-json-1.0"),
+        // `navigator.sendBeacon` with a text.
+        Some("text/plain;charset=UTF-8"),
+        // `curl --data`.
+        Some("application/x-www-form-urlencoded"),
+        None,
+    ];
+    for (source, runs) in [
+        (KeySource::json_field("request_id"), 1),
+        (KeySource::json_field("request_id").only_json_types(), 2),
+    ] {
+        let (service, orders) = shop(source).await;
+        for content_type in types {
+            let before = orders.count();
+            let key = content_type.unwrap_or("none");
+            let body = format!(r#"{{"request_id":"{key}","amount":7}}"#);
+            for _ in 0..2 {
+                let mut request = post("/");
+                if let Some(content_type) = content_type {
+                    request = request.header(CONTENT_TYPE, content_type);
+                }
+                assert_eq!(service.send(request, &body).await.status, 200);
+            }
+            assert_eq!(orders.count() - before, runs, "{content_type:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_once_for_each_route_why_requests_have_no_key() {
+    let log = LogCapture::start();
+    let source = KeySource::json_field("clientToken").only_json_types();
+    let layer = scoped(&idempotency()).key_from(source.clone());
+    let (service, _) = serve(layer.build()).await;
+    for (path, content_type, body) in [
+        ("/", "application/x-amz-json-1.1", "{\"clientToken\":\"a\"}"),
+        ("/", "application/json", "{}"),
+        ("/orders", "application/json", "{}"),
+        ("/orders", "application/json", "{\"clientToken\":\"a\"}"),
+    ] {
+        let request = post(path).header(CONTENT_TYPE, content_type);
+        assert_eq!(service.send(request, body).await.status, 200);
+    }
+    let warning = |route, why| {
+        format!(
+            "a request to `{route}` has no key, so nothing guards it: the member clientToken of the JSON body {why}; \
+             `require_key` refuses such requests"
+        )
+    };
+    let other_type = "cannot be found, because the content type of the request is not JSON";
+    let expected = [warning("/", other_type), warning("/{*path}", "is missing")];
+    assert_eq!(log.warnings(), expected);
+
+    // A key that is required is refused, and the default header is often optional.
+    let required = scoped(&idempotency()).key_from(source).require_key();
+    for layer in [required, scoped(&idempotency())] {
+        serve(layer.build()).await.0.send(post("/"), "{}").await;
+    }
+    assert_eq!(log.warnings(), expected);
+}
