@@ -6,9 +6,11 @@ use ::http::header::AsHeaderName;
 use ::http::{HeaderMap, HeaderName, HeaderValue};
 
 use self::fault::HeaderFault;
-use self::text::{KeySyntax, Mistake};
+use self::mistake::Mistake;
+use self::text::KeySyntax;
 
 pub(crate) mod fault;
+pub(crate) mod mistake;
 pub(crate) mod parameters;
 mod place;
 pub(crate) mod source;

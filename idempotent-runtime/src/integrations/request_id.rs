@@ -3,8 +3,8 @@
 use ::http::HeaderMap;
 
 use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
+use crate::http::key::mistake::Mistake;
 use crate::http::key::single_value;
-use crate::http::key::text::Mistake;
 use crate::integrations::rejection::HeaderRejection;
 use crate::key::request_id::RequestId;
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use ::http::StatusCode;
 
-use super::text::{KeySyntax, Mistake};
+use super::mistake::Mistake;
+use super::text::KeySyntax;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
 use crate::http::problem::Problem;
@@ -112,7 +113,7 @@ impl IdFault<'_> {
             return self.to_string();
         }
         let (carrier, what) = (self.carrier.text(lang), self.what(lang));
-        match self.mistake.map(|mistake| mistake_text(mistake, lang)) {
+        match self.mistake.map(|mistake| mistake.text(lang)) {
             Some(mistake) => format!("{carrier} {what}:{mistake}"),
             None => format!("{carrier} {what}"),
         }
@@ -139,7 +140,7 @@ impl IdFault<'_> {
             return text.to_owned();
         }
         let (carrier, request) = (self.carrier.text(lang), self.request(lang));
-        let Some(mistake) = self.mistake.map(|mistake| mistake_text(mistake, lang)) else {
+        let Some(mistake) = self.mistake.map(|mistake| mistake.text(lang)) else {
             return request;
         };
         match lang {
@@ -151,7 +152,7 @@ impl IdFault<'_> {
     /// Why the id is not there, in one line for the log.
     pub(crate) fn absence(&self) -> String {
         let carrier = self.carrier.text(Lang::En);
-        let why = self.mistake.map(|mistake| mistake_text(mistake, Lang::En));
+        let why = self.mistake.map(|mistake| mistake.text(Lang::En));
         format!("the {carrier} {}", why.unwrap_or("is missing"))
     }
 
@@ -202,76 +203,9 @@ impl fmt::Display for IdFault<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.carrier.name(), self.what(Lang::En))?;
         match self.mistake {
-            Some(mistake) => write!(f, ": it {}", mistake_text(mistake, Lang::En)),
+            Some(mistake) => write!(f, ": it {}", mistake.text(Lang::En)),
             None => Ok(()),
         }
-    }
-}
-
-/// The mistake, as the predicate of a sentence about the value.
-const fn mistake_text(mistake: Mistake, lang: Lang) -> &'static str {
-    let (en, zh_hans) = match mistake {
-        Mistake::Empty => ("is empty", "其值为空"),
-        Mistake::Blank => ("has only spaces", "其值只有空格"),
-        Mistake::TooLong => ("has more than 255 characters", "其值超过 255 个字符"),
-        Mistake::Unprintable => (
-            "has a character that is not printable ASCII",
-            "其值含有不可打印或非 ASCII 的字符",
-        ),
-        Mistake::SpaceAtAnEnd => ("begins or ends with a space", "其值以空格开头或结尾"),
-        Mistake::Unclosed => (
-            "has an opening quote without a closing quote",
-            "其值有起始引号,但没有结束引号",
-        ),
-        Mistake::AfterQuote => (
-            "has more text after the closing quote",
-            "其值在结束引号之后还有其他内容",
-        ),
-        Mistake::Parameters => (
-            "has malformed parameters after the closing quote",
-            "其值在结束引号之后的参数格式有误",
-        ),
-        Mistake::UnquotedQuote => (
-            "has a quote, but does not begin with one",
-            "其值含有引号,但不以引号开头",
-        ),
-        Mistake::UnquotedComma => ("has a comma outside of quotes", "其值含有逗号,但没有加引号"),
-        Mistake::UnquotedSpace => ("has a space outside of quotes", "其值含有空格,但没有加引号"),
-        Mistake::Unquoted => ("is not in double quotes", "其值没有置于双引号内"),
-        Mistake::Escape => (
-            "has a backslash before a character other than a quote or a backslash",
-            "其值中的反斜杠之后不是引号或反斜杠",
-        ),
-        Mistake::NotUuid => ("is not a UUID", "其值不是 UUID"),
-        Mistake::NotString => ("is not a string or a whole number", "其值不是字符串或整数"),
-        Mistake::DuplicateMember => (
-            "cannot be found, because an object in the body has two members with one name",
-            "请求体中有对象含重名成员",
-        ),
-        Mistake::TooDeep => (
-            "cannot be found, because the body is nested deeper than 128 levels",
-            "请求体的嵌套超过 128 层",
-        ),
-        Mistake::OtherType => (
-            "cannot be found, because the content type of the request is not JSON",
-            "请求的内容类型不是 JSON",
-        ),
-        Mistake::NotForm => (
-            "cannot be found, because the content type of the request is not application/x-www-form-urlencoded",
-            "请求的内容类型不是 application/x-www-form-urlencoded",
-        ),
-        Mistake::NotJson => (
-            "cannot be found, because the body is not JSON",
-            "请求体不是 JSON",
-        ),
-        Mistake::Compressed => (
-            "cannot be found, because the body is compressed, and no layer outside has decompressed it",
-            "请求体经过压缩,外层未解压",
-        ),
-    };
-    match lang {
-        Lang::En | Lang::Custom(_) => en,
-        Lang::ZhHans => zh_hans,
     }
 }
 

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use ::http::{HeaderMap, HeaderName, HeaderValue, header, request};
 
 use super::fault::{Carrier, HeaderFault, Id, IdFault};
-use super::text::{self, KeySyntax, Mistake};
+use super::mistake::Mistake;
+use super::text::{self, KeySyntax};
 use super::{KeyFault, read_key, usual_case};
 use crate::error::lang::Lang;
 use crate::http::content_type::{is_file, is_form, is_json};

@@ -217,7 +217,7 @@ mod tests {
     use ::http::Request;
 
     use super::*;
-    use crate::http::key::text::Mistake;
+    use crate::http::key::mistake::Mistake;
 
     fn head(uri: &str, lines: &[(&str, &str)]) -> request::Parts {
         let mut request = Request::post(uri);

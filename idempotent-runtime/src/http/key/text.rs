@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::mistake::Mistake;
 use super::parameters::are_parameters;
 
 /// Which header values are a key.
@@ -31,42 +32,6 @@ pub enum KeySyntax {
     /// The whole value: quotes, commas and spaces are parts of the key. For clients that know nothing of RFC 9651.
     Opaque,
 }
-
-/// What is wrong with the value of a header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    Empty,
-    Blank,
-    TooLong,
-    Unprintable,
-    #[cfg_attr(
-        not(any(feature = "actix", feature = "axum")),
-        expect(dead_code, reason = "an extractor finds it")
-    )]
-    SpaceAtAnEnd,
-    Unclosed,
-    AfterQuote,
-    Parameters,
-    UnquotedQuote,
-    UnquotedComma,
-    UnquotedSpace,
-    Unquoted,
-    Escape,
-    NotUuid,
-    NotString,
-    DuplicateMember,
-    TooDeep,
-    /// The content type of the body is not JSON.
-    OtherType,
-    /// The content type of the body is not that of a form.
-    NotForm,
-    NotJson,
-    /// The body has a `Content-Encoding`.
-    Compressed,
-}
-
-/// The largest number of characters in a key.
-pub(crate) const LONGEST: usize = 255;
 
 /// The key in this header value.
 pub(crate) fn read(value: &[u8], syntax: KeySyntax) -> Result<Cow<'_, str>, Mistake> {
@@ -103,24 +68,6 @@ fn checked(text: &[u8]) -> Result<&str, Mistake> {
         Some(mistake) => Err(mistake),
         None if text.iter().all(|byte| *byte == b' ') => Err(Mistake::Blank),
         None => str::from_utf8(text).map_err(|_| Mistake::Unprintable),
-    }
-}
-
-impl Mistake {
-    /// The mistake in a text that is not 1 to 255 printable ASCII characters.
-    pub(crate) fn in_characters(text: &[u8]) -> Option<Self> {
-        // Without an early end, because the compiler then compares many bytes at once.
-        let is_printable = |byte: &u8| matches!(byte, b' '..=b'~');
-        let all_printable = text.iter().fold(true, |all, byte| all & is_printable(byte));
-        if text.is_empty() {
-            Some(Self::Empty)
-        } else if !all_printable {
-            Some(Self::Unprintable)
-        } else if text.len() > LONGEST {
-            Some(Self::TooLong)
-        } else {
-            None
-        }
     }
 }
 

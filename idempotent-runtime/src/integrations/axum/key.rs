@@ -43,7 +43,8 @@ mod tests {
 
     use super::*;
     use crate::http::key::fault::HeaderFault;
-    use crate::http::key::text::{KeySyntax, Mistake, read};
+    use crate::http::key::mistake::Mistake;
+    use crate::http::key::text::{KeySyntax, read};
     use crate::key::fingerprint::Fingerprint;
 
     fn parts(values: &[&[u8]]) -> Parts {

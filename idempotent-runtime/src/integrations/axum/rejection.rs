@@ -19,7 +19,8 @@ mod tests {
     use super::*;
     use crate::error::lang::Lang;
     use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
-    use crate::http::key::text::{KeySyntax, Mistake};
+    use crate::http::key::mistake::Mistake;
+    use crate::http::key::text::KeySyntax;
 
     const KEY: (Id, &str) = (Id::IdempotencyKey(KeySyntax::Lenient), "Idempotency-Key");
     const REQUEST_ID: (Id, &str) = (Id::RequestId, "X-Request-Id");
