@@ -102,6 +102,8 @@ pub struct Policy {
     pub(crate) disabled: bool,
     /// Whether the option `when` was false in this call.
     pub(crate) bypassed: bool,
+    /// Whether all endpoints of the layer for HTTP share their keys.
+    pub(crate) shares_keys: bool,
 }
 
 impl Policy {
@@ -124,6 +126,7 @@ impl Policy {
             token: false,
             disabled: false,
             bypassed: false,
+            shares_keys: false,
         }
     }
 

@@ -121,8 +121,14 @@ async fn answer(
     let status = status.map_or(200, |status| status.to_str().unwrap().parse().unwrap());
     let status = StatusCode::from_u16(status).unwrap();
     let mut response = (status, Body::from(json!({ "order": order }).to_string())).into_response();
-    if headers.contains_key("x-hold") {
-        response.extensions_mut().insert(Decision::Hold);
+    for (header, decision) in [
+        ("x-hold", Decision::Hold),
+        ("x-store", Decision::Store),
+        ("x-release", Decision::Release),
+    ] {
+        if headers.contains_key(header) {
+            response.extensions_mut().insert(decision);
+        }
     }
     response
 }
@@ -136,7 +142,9 @@ fn refusal(reply: &Reply) -> (u16, Value) {
     } else {
         &mut body
     };
-    let message = error.as_object_mut().unwrap().remove("message");
+    let error = error.as_object_mut().unwrap();
+    error.remove("doc_url");
+    let message = error.remove("message");
     assert!(message.is_some_and(|message| message.as_str().is_some_and(|text| text.len() > 10)));
     assert_eq!(reply.headers[CONTENT_TYPE], "application/json");
     (reply.status.as_u16(), body)

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use ::http::header::{self, HeaderName, HeaderValue};
-use ::http::{Response, response};
+use ::http::{Response, StatusCode, response};
 use bytes::Bytes;
 use http_body::Body;
 
@@ -29,6 +29,14 @@ pub(super) enum Rules {
     Http(&'static Table),
     /// The status of gRPC.
     Grpc,
+}
+
+/// The headers that the layer adds to an answer.
+pub(super) struct Marks<'a> {
+    /// The header of a replay.
+    pub(super) replay: Option<&'a HeaderName>,
+    /// The header that says whether a client should send the request again.
+    pub(super) retry: Option<&'a HeaderName>,
 }
 
 /// The response to a guarded request, and what is stored of it.
@@ -120,13 +128,14 @@ impl<B: Body> Answer<B> {
         BodyOutcome::new(self.decision == Decision::Store, kept).chosen(self.is_stream)
     }
 
-    /// The response. A replay of this layer or of an inner layer has the header `marker`. No other response has it: a handler may
-    /// have forwarded the mark of another server.
-    pub(super) fn into_response(self, marker: Option<&HeaderName>) -> Response<ReplayBody<B>> {
+    /// The response. A replay of this layer or of an inner layer has the header of a replay. No other response has it: a handler
+    /// may have forwarded the mark of another server.
+    pub(super) fn into_response(self, marks: &Marks<'_>) -> Response<ReplayBody<B>> {
+        let is_taken = self.is_taken();
         let mut response = self.response;
         let inner = response.extensions_mut().insert(self.outcome);
         let is_replay = |outcome| matches!(outcome, IdempotencyOutcome::Replayed { .. });
-        match marker {
+        match marks.replay {
             Some(marker) if is_replay(self.outcome) => {
                 let headers = response.headers_mut();
                 headers.insert(marker, HeaderValue::from_static("true"));
@@ -136,7 +145,31 @@ impl<B: Body> Answer<B> {
             }
             _ => {}
         }
+        let status = response.status();
+        if let Some(retry) = marks.retry
+            && (status.is_server_error() || status == StatusCode::CONFLICT)
+            && is_taken
+        {
+            let headers = response.headers_mut();
+            headers.insert(retry, HeaderValue::from_static("false"));
+        }
         response
+    }
+
+    /// Whether the key stays taken, so that another try of the client gets the same response, or a refusal.
+    fn is_taken(&self) -> bool {
+        match self.outcome {
+            IdempotencyOutcome::Stored
+            | IdempotencyOutcome::Tombstone
+            | IdempotencyOutcome::Held
+            | IdempotencyOutcome::Replayed { .. } => true,
+            // The store may still get the record.
+            IdempotencyOutcome::Unconfirmed => self.decision != Decision::Release,
+            IdempotencyOutcome::Unguarded
+            | IdempotencyOutcome::Unrecorded
+            | IdempotencyOutcome::Released
+            | IdempotencyOutcome::Refused => false,
+        }
     }
 
     /// The answer to a duplicate.

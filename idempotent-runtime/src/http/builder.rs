@@ -234,7 +234,7 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Sets the page that describes idempotent requests to the programmers of clients. Every refusal names it in the header
-    /// `Link: <…>; rel="describedby"`.
+    /// `Link: <…>; rel="describedby"`, and with [`Profile::Stripe`] in the member `doc_url`.
     ///
     /// # Panics
     ///
@@ -246,7 +246,7 @@ impl<S> LayerBuilder<S> {
             is_valid,
             "the URL of the docs has only visible ASCII characters, without `<` and `>`"
         );
-        self.config.docs = HeaderValue::try_from(format!("<{url}>; rel=\"describedby\"")).ok();
+        self.config.docs = Some(url.into());
         self
     }
 

@@ -12,6 +12,7 @@ use http_body::Body;
 use crate::call::Call;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
+use crate::http::answer::Marks;
 use crate::http::body::ReplayBody;
 use crate::http::content_type;
 use crate::http::first_sent;
@@ -43,8 +44,8 @@ pub(super) struct Config<S = Scope> {
     pub(super) unkeyed: Option<Unkeyed>,
     /// The header of a replay.
     pub(super) marker: Option<HeaderName>,
-    /// The header `Link` of a refusal.
-    pub(super) docs: Option<HeaderValue>,
+    /// The page about idempotent requests.
+    pub(super) docs: Option<Box<str>>,
     /// The header `WWW-Authenticate` of a refusal with 401.
     pub(super) challenge: Option<HeaderValue>,
     pub(super) on_reject: Option<OnReject>,
@@ -120,6 +121,14 @@ impl Config {
         let needs_key = || self.options_for(head).requires_key();
         let is_guarded = || !self.has_unguarded || self.options_for(head).is_guarded;
         self.methods.contains(&head.method) && is_guarded() && (may_have_key() || needs_key())
+    }
+
+    /// The headers that the layer adds to an answer.
+    pub(super) fn marks(&self) -> Marks<'_> {
+        Marks {
+            replay: self.marker.as_ref(),
+            retry: self.table.retry.as_ref(),
+        }
     }
 
     /// What the convention adds to the response to this request.
@@ -308,7 +317,7 @@ impl Config {
     /// The response to a refused request, in the form of the convention and of the program.
     pub(super) fn form(&self, rejection: &mut Rejection) -> Response<Bytes> {
         rejection.name_by(self.table);
-        let response = rejection.response(self.table, self.docs.as_ref());
+        let response = rejection.response(self.table, self.docs.as_deref());
         match &self.on_reject {
             Some(on_reject) => on_reject(rejection, response),
             None => response,

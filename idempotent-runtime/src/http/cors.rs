@@ -83,12 +83,13 @@ mod tests {
             ),
             (
                 Profile::Stripe,
-                vec!["idempotency-key"],
+                vec!["idempotency-key", "stripe-account"],
                 vec![
                     "idempotent-replayed",
                     "retry-after",
                     "location",
                     "stripe-should-retry",
+                    "idempotency-key",
                 ],
             ),
             (

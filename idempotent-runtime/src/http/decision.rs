@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn stripe_also_stores_failures_of_the_server() {
         assert_decisions(Profile::Stripe, |status| match status {
-            200..400 | 402 | 404 | 409 | 410 | 424 | 500.. => Decision::Store,
+            200..400 | 402 | 404 | 410 | 424 | 500.. => Decision::Store,
             408 => Decision::Hold,
             _ => Decision::Release,
         });

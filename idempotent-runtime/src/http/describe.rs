@@ -156,7 +156,7 @@ impl IdempotencyLayer {
             // These forms always have the code of this crate.
             let name = match (&table.body, row) {
                 (BodyForm::Problem | BodyForm::Coded, _) | (_, None) => code,
-                (_, Some(row)) => row.name.unwrap_or(row.kind),
+                (_, Some(row)) => row.name,
             };
             refusals.entry(status.as_u16()).or_default().push(name);
         }

@@ -171,7 +171,7 @@ where
         let lang = lang::from_headers(&head.headers);
         let finish = handler.finish(ending, Request::from_parts(head, body));
         match finish.await {
-            Ok(answer) => Ok(answer?.into_response(config.marker.as_ref())),
+            Ok(answer) => Ok(answer?.into_response(&config.marks())),
             Err(error) => Ok(plan.refuse(Rejection::of(error, None, lang))),
         }
     }
@@ -289,7 +289,7 @@ impl<'a> Plan<'a> {
             location: &location,
         };
         match refusal.read::<Answer<B>, _>(reader) {
-            Ok(answer) => answer.into_response(self.config.marker.as_ref()),
+            Ok(answer) => answer.into_response(&self.config.marks()),
             Err(error) => {
                 let lang = lang::from_headers(&head.headers);
                 let rejection = Rejection::of(error, location.into_inner(), lang);

@@ -49,6 +49,7 @@ impl RouteOptions {
             };
         }
         self.policy.ttl = *self.ttl.get_or_insert(table.ttl);
+        self.policy.shares_keys = table.shares_keys;
     }
 
     pub(super) fn requires_key(&self) -> bool {

@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `raw` | the bytes of the body |
 //! | `json` | the canonical text of the JSON value, as `payload/canonical.rs` specifies it |
+//! | `form` | the list of the fields, as `payload/form.rs` specifies it |
 //! | `multipart` | the list of the parts, as `payload/multipart.rs` specifies it |
 //! | `none` | nothing |
 //!
@@ -40,7 +41,7 @@ use self::json::Unread;
 use self::select::Path;
 use crate::error::advice::ClientAction;
 use crate::error::lang::Lang;
-use crate::http::content_type::{self, is_json};
+use crate::http::content_type::{self, is_form, is_json};
 use crate::http::problem::Problem;
 
 pub(crate) mod canonical;
@@ -58,6 +59,7 @@ pub(crate) mod select;
 /// | [`json`](Self::json) | they are the same JSON value |
 /// | [`fields`](Self::fields) | they are the same JSON value in the named members |
 /// | [`exclude`](Self::exclude) | they are the same JSON value without the named members |
+/// | [`form`](Self::form) | they are forms with the same fields |
 /// | `multipart` (feature `multipart`) | they have the same parts, with any boundary |
 /// | [`none`](Self::none) | always |
 ///
@@ -82,6 +84,7 @@ enum Form {
     #[default]
     Raw,
     Json(Members),
+    Fields,
     #[cfg(feature = "multipart")]
     Multipart,
     None,
@@ -135,6 +138,17 @@ impl Payload {
         Self(Form::Json(Members::Without(read_paths(paths))))
     }
 
+    /// Two bodies of the type `application/x-www-form-urlencoded` are the same payload if they have the same fields: names and
+    /// values, without their encoding.
+    ///
+    /// The order of fields with different names does not count, because some clients keep the fields in a hash map. The order of
+    /// fields with the same name counts.
+    ///
+    /// A body of another type, or that is not UTF-8, is compared as [`raw`](Self::raw) bytes.
+    pub fn form() -> Self {
+        Self(Form::Fields)
+    }
+
     /// Two bodies of the type `multipart/form-data` are the same payload if they have the same parts: name, file name, content
     /// type and bytes.
     ///
@@ -164,12 +178,15 @@ impl Payload {
             Form::Raw => None,
             Form::Json(members) if is_json(content_type) => members.canonical(body)?,
             Form::Json(_) => None,
+            Form::Fields if is_form(content_type) => form::canonical(body),
+            Form::Fields => None,
             #[cfg(feature = "multipart")]
             Form::Multipart => multipart::canonical(content_type, body),
             Form::None => return Ok(head.sha256("\nnone\n", b"")),
         };
         Ok(match (readable, &self.0) {
             (None, _) => head.sha256("\nraw\n", body),
+            (Some(fields), Form::Fields) => head.sha256("\nform\n", fields.as_bytes()),
             #[cfg(feature = "multipart")]
             (Some(parts), Form::Multipart) => head.sha256("\nmultipart\n", parts.as_bytes()),
             (Some(value), _) => head.sha256("\njson\n", value.as_bytes()),

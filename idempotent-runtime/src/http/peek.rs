@@ -7,8 +7,11 @@ use crate::error::{Error, Failure, Site, Subject};
 use crate::http::layer::IdempotencyLayer;
 use crate::http::scope::FindScope;
 use crate::key::endpoint::Endpoint;
+use crate::key::fingerprint::Fingerprint;
 use crate::operate::peek::Peek;
+use crate::protocol::context::ALL_OF_HTTP;
 use crate::protocol::shared::Shared;
+use crate::store::Key;
 
 impl IdempotencyLayer {
     /// Reads the record of the key of a request. Returns `None` if the key is free. [`Idempotency::forget`](crate::Idempotency::forget)
@@ -72,7 +75,12 @@ impl IdempotencyLayer {
         let added = config.add_key(&InHead, request, &key, &mut call);
         added.map_err(|_| invalid("the request has no scope"))?;
         let fingerprint = call.fingerprint()?;
-        handle.read(endpoint, fingerprint, Shared::key).await
+        let key: fn(&Shared, &Endpoint, &Fingerprint) -> Key = if config.table.shares_keys {
+            |shared, _, fingerprint| shared.key(&Endpoint::named(ALL_OF_HTTP), fingerprint)
+        } else {
+            Shared::key
+        };
+        handle.read(endpoint, fingerprint, key).await
     }
 }
 

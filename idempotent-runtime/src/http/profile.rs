@@ -30,7 +30,8 @@ pub enum Profile {
     /// The Internet-Draft `draft-ietf-httpapi-idempotency-key-header-07`, with problems of RFC 9457.
     #[default]
     Ietf,
-    /// The API of Stripe, version 1: another payload is 400 `idempotency_error`, and each 5xx is stored.
+    /// The API of Stripe, version 1: another payload is 400 `idempotency_error`, and each 5xx is stored. All routes of the handle with
+    /// this profile share their keys: a key of another route is 400, too.
     Stripe,
     /// The Agentic Commerce Protocol: each POST needs a key, which each response repeats, and no 5xx is stored.
     Acp,

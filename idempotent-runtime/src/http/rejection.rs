@@ -226,8 +226,8 @@ impl Rejection {
     }
 
     /// The response with the problem, in the form of the convention.
-    pub(super) fn response(&self, table: &Table, docs: Option<&HeaderValue>) -> Response<Bytes> {
-        let mut response = table.refuse(&self.problem);
+    pub(super) fn response(&self, table: &Table, docs: Option<&str>) -> Response<Bytes> {
+        let mut response = table.refuse(&self.problem, docs);
         let headers = response.headers_mut();
         if let Some(location) = &self.location {
             headers.insert(header::LOCATION, location.clone());
@@ -235,8 +235,9 @@ impl Rejection {
         if let Some(challenge) = &self.challenge {
             headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
         }
-        if let Some(docs) = docs {
-            headers.insert(header::LINK, docs.clone());
+        let link = docs.map(|docs| HeaderValue::try_from(format!("<{docs}>; rel=\"describedby\"")));
+        if let Some(Ok(link)) = link {
+            headers.insert(header::LINK, link);
         }
         response
     }

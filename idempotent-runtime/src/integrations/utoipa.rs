@@ -215,7 +215,7 @@ fn schema(body: &BodyForm) -> Schema {
     };
     let object = match body {
         BodyForm::Flat { .. } => typed(),
-        BodyForm::Nested { .. } => nested(typed()),
+        BodyForm::Nested { .. } => nested(typed().property("doc_url", text())),
         BodyForm::Coded => nested(coded().required("code")),
         BodyForm::Problem => {
             let mut problem = ObjectBuilder::new().schema_type(Type::Object);

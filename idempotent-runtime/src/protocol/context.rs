@@ -38,6 +38,9 @@ pub(crate) struct CallContext {
     pub(crate) made_at: Option<Instant>,
 }
 
+/// The name in the keys of endpoints of HTTP that share their keys.
+pub(crate) const ALL_OF_HTTP: &str = "http";
+
 impl CallContext {
     /// The context of a call whose key, durations and token are not known yet.
     #[inline]
@@ -62,7 +65,10 @@ impl CallContext {
 
     /// The key in the store; empty for a call that is not guarded.
     pub(crate) fn key(&self) -> Key {
-        let endpoint = &self.site.endpoint;
+        let endpoint = match self.policy.shares_keys {
+            true => &Endpoint::named(ALL_OF_HTTP),
+            false => &self.site.endpoint,
+        };
         match &self.site.fingerprint {
             Some(fingerprint) if self.policy.tx => self.shared.key_in_tx(endpoint, fingerprint),
             Some(fingerprint) => self.shared.key(endpoint, fingerprint),

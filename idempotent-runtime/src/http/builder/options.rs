@@ -89,7 +89,7 @@ options! {
     }
 
     /// Sets what must be equal in the bodies of requests with one key. Default: [`Payload::raw`], all bytes; [`Payload::json`] with
-    /// [`Profile::Acp`](crate::http::Profile::Acp). A request with another payload gets 422, or what the profile says.
+    /// [`Profile::Acp`](crate::http::Profile::Acp), and [`Payload::form`] with [`Profile::Stripe`](crate::http::Profile::Stripe). A request with another payload gets 422, or what the profile says.
     fn payload(options, payload: Payload) {
         options.payload = Some(payload);
     }

@@ -1,7 +1,21 @@
 //! The fields of a form: `application/x-www-form-urlencoded`, as the URL Standard of WHATWG reads it (section 5.1). A query is read
 //! in the same way.
+//!
+//! The text of a form in a payload is frozen: its digest is in stored records. It is a canonical JSON array (`canonical.rs`) with one
+//! array for each field: its name and its value. The fields are sorted by their names; fields with the same name keep their order.
+//!
+//! Test vector: the body `b=2&a=x+y&b=%31`
+//!
+//! ```text
+//! POST /pay?x=1
+//! application/x-www-form-urlencoded
+//! form
+//! [["a","x y"],["b","2"],["b","1"]]
+//! ```
 
 use std::borrow::Cow;
+
+use super::canonical::write_string;
 
 /// The name and the value of a field, without their encoding. They need not be UTF-8.
 pub(crate) type Field<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);
@@ -15,6 +29,27 @@ pub(crate) fn fields(form: &[u8]) -> impl Iterator<Item = Field<'_>> {
         let value = pair.get(end + 1..).unwrap_or_default();
         (decoded(&pair[..end]), decoded(value))
     })
+}
+
+/// The canonical text of a form. `None` if a name or a value is not UTF-8.
+pub(super) fn canonical(form: &[u8]) -> Option<String> {
+    let mut pairs = Vec::new();
+    for (name, value) in fields(form) {
+        let text = |bytes: Cow<'_, [u8]>| String::from_utf8(bytes.into_owned()).ok();
+        pairs.push((text(name)?, text(value)?));
+    }
+    // Stable: the values of one name keep their order.
+    pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut text = String::from("[");
+    for (at, (name, value)) in pairs.iter().enumerate() {
+        text.push_str(if at > 0 { ",[" } else { "[" });
+        write_string(name, &mut text);
+        text.push(',');
+        write_string(value, &mut text);
+        text.push(']');
+    }
+    text.push(']');
+    Some(text)
 }
 
 /// `+` is a space. A `%` without two hexadecimal digits is itself.
@@ -74,6 +109,10 @@ mod tests {
                 .collect();
             assert_eq!(read(form), expected, "{form}");
         }
+        assert_eq!(canonical(b"a=%FF"), None);
+        let text = r#"[["a","x y"],["b","2"],["b","1"]]"#;
+        assert_eq!(canonical(b"b=2&a=x+y&b=%31").as_deref(), Some(text));
+        assert_eq!(canonical(b"").as_deref(), Some("[]"));
         assert_eq!(fields(b"a=%FF").next().unwrap().1, &b"\xff"[..]);
     }
 }

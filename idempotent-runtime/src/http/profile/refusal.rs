@@ -5,11 +5,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::stamp::ACCEPTED;
-use super::table::{BodyForm, Table};
+use super::table::{BodyForm, Row, Table};
 #[cfg(any(feature = "actix", feature = "axum"))]
 use crate::error::Error;
 use crate::error::advice::ClientAction;
-#[cfg(any(feature = "actix", feature = "axum"))]
 use crate::error::lang::Lang;
 use crate::http::problem::Problem;
 
@@ -28,12 +27,12 @@ impl Table {
     pub(crate) fn refusal_of(&self, error: &Error, lang: Lang) -> Response<Bytes> {
         let mut problem = Problem::of(error, lang);
         self.set_status(&mut problem);
-        self.refuse(&problem)
+        self.refuse(&problem, None)
     }
 
-    /// The response with this problem.
-    pub(crate) fn refuse(&self, problem: &Problem) -> Response<Bytes> {
-        let mut response = match self.body_of(problem) {
+    /// The response with this problem. `docs` is the page about idempotent requests.
+    pub(crate) fn refuse(&self, problem: &Problem, docs: Option<&str>) -> Response<Bytes> {
+        let mut response = match self.body_of(problem, docs) {
             None => problem.response(),
             Some(body) => problem.response_with("application/json", body.to_string()),
         };
@@ -51,7 +50,7 @@ impl Table {
     }
 
     /// The body, unless it is a problem.
-    fn body_of(&self, problem: &Problem) -> Option<Value> {
+    fn body_of(&self, problem: &Problem, docs: Option<&str>) -> Option<Value> {
         let status = problem.status.as_u16();
         let group = |fault, failure| if status < 500 { fault } else { failure };
         let (group, is_nested) = match self.body {
@@ -63,19 +62,32 @@ impl Table {
             BodyForm::Flat { unavailable, .. } if status == 503 => (unavailable, false),
             BodyForm::Flat { fault, failure, .. } => (group(fault, failure), false),
         };
-        let (group, code) = match self.row(problem.code) {
-            Some(row) => (row.kind, row.name),
-            None => (group, Some(problem.code)),
-        };
-        let mut error = json!({"type": group, "message": problem.detail});
-        if let Some(code) = code {
-            error["code"] = code.into();
+        let row = self.row(problem.code);
+        let (group, code) = row.map_or((group, problem.code), |row| (row.kind, row.name));
+        let message = row.and_then(|row| row.message_in(problem.lang));
+        let message = message.unwrap_or(&problem.detail);
+        let mut error = json!({"type": group, "code": code, "message": message});
+        if let Some(docs) = docs.filter(|_| is_nested) {
+            error["doc_url"] = docs.into();
         }
         Some(if is_nested {
             json!({ "error": error })
         } else {
             error
         })
+    }
+}
+
+impl Row {
+    /// The text for the programmer of the client.
+    fn message_in(&self, lang: Lang) -> Option<&'static str> {
+        let [en, zh_hans] = self.message?;
+        match lang {
+            Lang::En => Some(en),
+            Lang::ZhHans => Some(zh_hans),
+            // The program may have a text of its own.
+            Lang::Custom(_) => None,
+        }
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Table {
     pub(crate) methods: &'static [Method],
     /// Whether a request with a key is refused if nothing guards it.
     pub(crate) refuses_unguarded: bool,
+    /// Whether all routes share their keys. Then a key of another route is a key with another payload.
+    pub(crate) shares_keys: bool,
     /// Whether the path of the request is a part of the key. Otherwise only the route is.
     pub(crate) path_in_key: bool,
     pub(crate) payload: fn() -> Payload,
@@ -38,7 +40,7 @@ pub(crate) struct Table {
     pub(crate) result: Option<HeaderName>,
     /// Whether responses repeat the key of their request.
     pub(crate) echoes_key: bool,
-    /// The header of a refusal that says whether a client should send the request again.
+    /// The header that says whether a client should send the request again: of a refusal, and of a stored failure or conflict.
     pub(crate) retry: Option<HeaderName>,
     pub(crate) body: BodyForm,
     /// The refusals that differ from the refusals of this crate.
@@ -52,8 +54,10 @@ pub(crate) struct Row {
     pub(crate) status: StatusCode,
     /// The group of the error. Not in problems.
     pub(crate) kind: &'static str,
-    /// The code of the convention; `None` if its error has no code.
-    pub(crate) name: Option<&'static str>,
+    /// The code of the convention.
+    pub(crate) name: &'static str,
+    /// The text in English and Chinese for the programmer of the client; `None` for the text for its user.
+    pub(crate) message: Option<[&'static str; 2]>,
     /// Whether the first request with this key was accepted.
     pub(crate) is_accepted: bool,
 }
@@ -81,7 +85,7 @@ pub(crate) enum BodyForm {
     Problem,
     /// `{"error": {"code", "message"}}`, with the codes of this crate.
     Coded,
-    /// `{"error": {"type", "code", "message"}}`.
+    /// `{"error": {"type", "code", "message", "doc_url"}}`.
     Nested {
         /// The group of 4xx.
         fault: &'static str,
