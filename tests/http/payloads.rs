@@ -189,3 +189,33 @@ async fn the_payload_in_a_record_is_a_digest_of_the_key_and_the_request() {
     let record = String::from_utf8_lossy(&record);
     assert!(record.contains(&expected), "{record}: {expected}");
 }
+
+#[tokio::test]
+async fn the_content_encoding_of_a_request_is_not_compared() {
+    let (service, orders) = shop(Payload::raw()).await;
+    for coding in [None, Some("gzip"), Some("identity")] {
+        let request = coding.into_iter().fold(keyed("/", "a"), |request, coding| {
+            request.header("content-encoding", coding)
+        });
+        assert_eq!(service.send(request, "\u{1f}").await.text(), "1");
+    }
+    assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn forms_are_compared_field_by_field_and_each_other_body_byte_for_byte() {
+    let form = "application/x-www-form-urlencoded;charset=UTF-8";
+    for (content_type, first, second, status) in [
+        (form, "a=1&b=x+y&b=2", "b=x%20y&a=%31&b=2", 200),
+        (form, "a=1&b=2", "b=2&a=2", 422),
+        (form, "b=1&b=2", "b=2&b=1", 422),
+        (form, "a=1", "a=1&a=1", 422),
+        (form, "a=%FF&b=1", "b=1&a=%FF", 422),
+        ("text/plain", "a=1&b=2", "b=2&a=1", 422),
+    ] {
+        let (service, _) = shop(Payload::form()).await;
+        assert_eq!(send(&service, content_type, first).await.status, 200);
+        let reply = send(&service, content_type, second).await;
+        assert_eq!(reply.status, status, "{first} {second}");
+    }
+}

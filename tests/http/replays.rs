@@ -19,7 +19,7 @@ use tokio::sync::Barrier;
 use support::http_client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped};
 
 /// Headers that a response has for its first client, connection or moment only.
-const NEVER_REPLAYED: [&str; 23] = [
+const NEVER_REPLAYED: [&str; 28] = [
     "set-cookie",
     "www-authenticate",
     "retry-after",
@@ -43,6 +43,12 @@ const NEVER_REPLAYED: [&str; 23] = [
     "traceparent",
     "tracestate",
     "x-request-id",
+    // Of Stripe and Anthropic, Azure, AWS, PayPal, Checkout.com.
+    "request-id",
+    "x-ms-request-id",
+    "x-amzn-requestid",
+    "paypal-debug-id",
+    "cko-request-id",
 ];
 
 /// Headers that describe the result.

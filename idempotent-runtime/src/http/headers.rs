@@ -62,24 +62,33 @@ fn is_not_kept_any_more(name: &HeaderName) -> bool {
             | "b3"
             | "baggage"
             | "traceresponse"
-            | "request-id"
-            | "correlation-id"
-            | "x-correlation-id"
-            | "x-trace-id"
-            | "x-amzn-trace-id"
-            | "x-amzn-requestid"
-            | "x-amz-request-id"
             | "x-amz-id-2"
-            | "x-ms-request-id"
+            | "x-amz-cf-id"
+            | "x-ms-activity-id"
             | "x-cloud-trace-context"
-            | "x-datadog-trace-id"
-            | "uber-trace-id"
+            | "x-guploader-uploadid"
+            | "x-vercel-id"
             | "cf-ray"
     );
     is_listed
+        || is_request_id(name)
         || name.ends_with("-token")
         || name.starts_with("x-b3-")
         || ["session", "csrf"].iter().any(|part| name.contains(part))
+}
+
+/// Whether the header names one request, or one trace, for support and logs: `Request-Id`, `X-Ms-Request-Id`, `X-Amzn-RequestId`.
+fn is_request_id(name: &str) -> bool {
+    const ENDS: [&str; 5] = [
+        "request-id",
+        "requestid",
+        "correlation-id",
+        "trace-id",
+        "debug-id",
+    ];
+    // These are keys: each repetition of a request has the same.
+    let is_key = || matches!(name, "paypal-request-id" | "repeatability-request-id");
+    ENDS.iter().any(|end| name.ends_with(end)) && !is_key()
 }
 
 /// The headers of a response that are stored, with their repetitions, in their order.
@@ -174,6 +183,15 @@ mod tests {
             "X-Amz-Request-Id",
             "X-Amz-Id-2",
             "X-Ms-Request-Id",
+            "X-Ms-Client-Request-Id",
+            "X-Ms-Correlation-Request-Id",
+            "Apim-Request-Id",
+            "Paypal-Debug-Id",
+            "Cko-Request-Id",
+            "Klarna-Correlation-Id",
+            "Square-Trace-Id",
+            "X-Amz-Cf-Id",
+            "Fly-Request-Id",
             "X-Cloud-Trace-Context",
             "X-Datadog-Trace-Id",
             "Uber-Trace-Id",
@@ -203,6 +221,8 @@ mod tests {
             "token-count",
             "x-trace",
             "x-request-ids",
+            "paypal-request-id",
+            "repeatability-request-id",
         ] {
             assert_eq!(names(&map(&[(name, "x")])), [name]);
         }
