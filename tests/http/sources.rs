@@ -122,3 +122,109 @@ async fn the_log_says_once_for_each_route_why_requests_have_no_key() {
     }
     assert_eq!(log.warnings(), expected);
 }
+
+/// Sends a request twice, and another time with another key.
+async fn assert_keyed(
+    source: KeySource,
+    request: impl Fn(&str) -> (request::Builder, String),
+) -> Orders {
+    let (service, orders) = shop(source).await;
+    for (key, number) in [("a", "1"), ("a", "1"), ("b", "2")] {
+        let (request, body) = request(key);
+        assert_eq!(service.send(request, &body).await.text(), number, "{key}");
+    }
+    orders
+}
+
+#[tokio::test]
+async fn a_key_of_google_is_in_the_query_or_in_the_body() {
+    let source = || KeySource::query("requestId").or(KeySource::json_field("requestId"));
+    // `google-cloud-compute` for Python.
+    assert_keyed(source(), |key| {
+        let path = format!("/compute/v1/projects/p/zones/z/instances?requestId={key}");
+        (
+            post(&path).header(CONTENT_TYPE, "application/json"),
+            "{}".to_owned(),
+        )
+    })
+    .await;
+    assert_keyed(source(), |key| {
+        let body = format!(r#"{{"requestId":"{key}"}}"#);
+        (
+            post("/v1/projects").header(CONTENT_TYPE, "application/json"),
+            body,
+        )
+    })
+    .await;
+    let (service, orders) = shop(source()).await;
+    let twice = service.send(post("/x?requestId=a&requestId=b"), "").await;
+    assert_eq!(
+        twice.refusal(),
+        (400, "idempotency_key_repeated".to_owned())
+    );
+    let empty = service.send(post("/x?requestId="), "").await;
+    assert_eq!(
+        empty.refusal(),
+        (400, "idempotency_key_malformed".to_owned())
+    );
+    assert_eq!(orders.count(), 0);
+}
+
+#[tokio::test]
+async fn the_first_place_that_has_a_key_counts() {
+    let header = |name| KeySource::header(http::HeaderName::from_static(name));
+    let source = header("x-new")
+        .or(header("x-old"))
+        .or(KeySource::json_field("id"));
+    let (service, orders) = shop(source).await;
+    let json = || post("/").header(CONTENT_TYPE, "application/json");
+    let body = "{\"id\":\"c\"}";
+    for (request, number) in [
+        (json().header("x-new", "a").header("x-old", "b"), "1"),
+        (json().header("x-new", "a"), "1"),
+        (json().header("x-old", "a"), "1"),
+        (json().header("x-old", "b"), "2"),
+        (json(), "3"),
+        (json(), "3"),
+    ] {
+        assert_eq!(service.send(request, body).await.text(), number);
+    }
+    assert_eq!(orders.count(), 3);
+}
+
+#[tokio::test]
+async fn a_whole_number_is_a_key() {
+    let (service, orders) = shop(KeySource::json_field("order_no")).await;
+    let send = async |value: &str| {
+        let request = post("/").header(CONTENT_TYPE, "application/json");
+        service
+            .send(request, &format!("{{\"order_no\":{value}}}"))
+            .await
+    };
+    assert_eq!(send("20261126001").await.text(), "1");
+    assert!(send("20261126001").await.is_replay());
+    // The same key, in another body.
+    assert_eq!(send("\"20261126001\"").await.status, 422);
+    for other in ["1.5", "1e3", "true", "[1]"] {
+        assert_eq!(send(other).await.status, 400, "{other}");
+    }
+    assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn a_hidden_field_of_a_form_is_a_key() {
+    // Firefox 145: `<form method="post"><input type="hidden" name="idempotency_key" …>`.
+    let orders = assert_keyed(KeySource::form_field("idempotency_key"), |key| {
+        let request = post("/orders")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(
+                "accept",
+                "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+            );
+        (
+            request,
+            format!("product=tea+%26+milk&idempotency_key={key}"),
+        )
+    });
+    assert_eq!(orders.await.count(), 2);
+}

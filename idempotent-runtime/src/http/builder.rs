@@ -42,7 +42,7 @@ struct Chosen {
     methods: Option<Vec<Method>>,
     key: Option<KeySource>,
     syntax: Option<KeySyntax>,
-    marker: Option<HeaderName>,
+    marker: Option<Option<HeaderName>>,
     unary: Vec<String>,
 }
 
@@ -227,9 +227,12 @@ impl<S> LayerBuilder<S> {
     /// Sets the header that marks a replayed response. Default: `Idempotency-Replayed`, or what the profile says. Its value is `true`.
     /// The layer removes this header from the first response, also if an [`Once`](crate::Once) has set it: a handler may have
     /// forwarded the response of another server.
+    ///
+    /// With `None` nothing marks a replay, for example for a service whose tests compare all headers. The extension
+    /// [`IdempotencyOutcome`](crate::http::IdempotencyOutcome) of the response still says what it is.
     #[must_use]
-    pub fn replay_header(mut self, name: HeaderName) -> Self {
-        self.chosen.marker = Some(name);
+    pub fn replay_header(mut self, name: impl Into<Option<HeaderName>>) -> Self {
+        self.chosen.marker = Some(name.into());
         self
     }
 
@@ -342,7 +345,7 @@ impl<S> Config<S> {
         let key = || KeySource::header(table.key.clone());
         self.key = chosen.key.unwrap_or_else(key);
         self.syntax = chosen.syntax.unwrap_or(table.syntax);
-        self.marker = chosen.marker.or_else(|| table.marker.clone());
+        self.marker = chosen.marker.unwrap_or_else(|| table.marker.clone());
         for method in &chosen.unary {
             let options = || Arc::clone(&self.options);
             self.routes.entry(method.clone()).or_insert_with(options);

@@ -92,3 +92,19 @@ async fn an_unguarded_route_passes_with_its_key() {
     shop.assert_repeated(keyed("/orders", "a"), 200, true).await;
     assert_eq!(shop.send(post("/orders"), "").await.status, 400);
 }
+
+#[tokio::test]
+async fn a_replay_without_a_mark_is_the_first_response() {
+    for profile in [Profile::Ietf, Profile::Stripe] {
+        let layer = scoped(&idempotency()).profile(profile).replay_header(None);
+        let shop = Shop::of(layer).await;
+        let mut replies = Vec::new();
+        for _ in 0..2 {
+            let mut reply = shop.send(keyed("/orders", "a"), "1").await;
+            reply.headers.remove("date");
+            replies.push((reply.lines(), reply.body));
+        }
+        assert_eq!(replies[0], replies[1], "{profile:?}");
+        assert_eq!(shop.orders.count(), 1);
+    }
+}
