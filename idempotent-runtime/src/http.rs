@@ -35,7 +35,7 @@
 //!    unavailable.
 //!
 //! Refusals are `application/problem+json` (RFC 9457) in the language of the request, with the same members as in
-//! `integrations::axum`.
+//! `integrations::axum`; for a client that prefers `text/html` a small page.
 //!
 //! # What is stored
 //!
@@ -87,6 +87,7 @@ pub(crate) mod key;
 pub(crate) mod lang;
 mod layer;
 mod options;
+mod page;
 pub(crate) mod payload;
 mod peek;
 pub(crate) mod problem;

@@ -15,6 +15,7 @@ mod keys;
 mod leases;
 mod locals;
 mod operators;
+mod pages;
 mod payloads;
 mod plain_tower;
 mod profiles;

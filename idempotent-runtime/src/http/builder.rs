@@ -262,7 +262,8 @@ impl<S> LayerBuilder<S> {
         self
     }
 
-    /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response. So
+    /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response, which is a page
+    /// of HTML if the client prefers `text/html`. So
     /// it does for an [`Error`](crate::Error) of this crate that the handler returns as its response.
     ///
     /// ```

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body::Body;
 
 use crate::call::Call;
+use crate::error::lang::Lang;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::http::answer::Marks;
@@ -21,6 +22,7 @@ use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
 use crate::http::lang;
 use crate::http::options::RouteOptions;
+use crate::http::page;
 use crate::http::profile::stamp::Stamp;
 use crate::http::profile::table::Table;
 use crate::http::rejection::Rejection;
@@ -65,6 +67,17 @@ pub(super) struct Config<S = Scope> {
 /// The option `on_reject`.
 pub(super) type OnReject =
     Box<dyn Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
+
+/// The form in which a client gets a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalForm {
+    /// As the convention says.
+    Convention,
+    /// A page of HTML, in the language of the request.
+    Page(Lang),
+    /// A status of gRPC.
+    Grpc,
+}
 
 /// What the layer does with a request, by its head.
 pub(super) enum Guarding {
@@ -144,8 +157,19 @@ impl Config {
         }
     }
 
+    /// The form in which the client of this request gets a refusal.
+    pub(super) fn refusal_form(&self, head: &request::Parts) -> RefusalForm {
+        if self.is_grpc(head) {
+            RefusalForm::Grpc
+        } else if page::is_preferred(&head.headers) {
+            RefusalForm::Page(lang::from_headers(&head.headers))
+        } else {
+            RefusalForm::Convention
+        }
+    }
+
     /// Whether the request is a call of gRPC, and the layer knows methods of gRPC.
-    pub(super) fn is_grpc(&self, head: &request::Parts) -> bool {
+    fn is_grpc(&self, head: &request::Parts) -> bool {
         !self.unary.is_empty() && content_type::is_grpc(head.headers.get(header::CONTENT_TYPE))
     }
 
@@ -303,21 +327,23 @@ impl Config {
     pub(super) fn refuse<B: Body>(
         &self,
         mut rejection: Rejection,
-        is_grpc: bool,
+        form: RefusalForm,
     ) -> Response<ReplayBody<B>> {
-        let mut response = if is_grpc {
-            rejection.grpc_response()
-        } else {
-            self.form(&mut rejection)
+        let mut response = match form {
+            RefusalForm::Grpc => rejection.grpc_response(),
+            form => self.form(&mut rejection, form),
         };
         rejection.mark(&mut response);
         response.map(ReplayBody::from)
     }
 
     /// The response to a refused request, in the form of the convention and of the program.
-    pub(super) fn form(&self, rejection: &mut Rejection) -> Response<Bytes> {
+    pub(super) fn form(&self, rejection: &mut Rejection, form: RefusalForm) -> Response<Bytes> {
         rejection.name_by(self.table);
-        let response = rejection.response(self.table, self.docs.as_deref());
+        let mut response = rejection.response(self.table, self.docs.as_deref());
+        if let RefusalForm::Page(_) = form {
+            rejection.set_page(&mut response);
+        }
         match &self.on_reject {
             Some(on_reject) => on_reject(rejection, response),
             None => response,

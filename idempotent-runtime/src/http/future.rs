@@ -11,7 +11,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use crate::http::body::ReplayBody;
-use crate::http::config::Config;
+use crate::http::config::{Config, RefusalForm};
 use crate::http::context::IdempotencyOutcome;
 use crate::http::profile::stamp::Stamp;
 
@@ -36,7 +36,7 @@ pin_project! {
         B: Body,
     {
         /// The request is not guarded.
-        Passed { config: Arc<Config>, #[pin] future: F },
+        Passed { config: Arc<Config>, form: RefusalForm, #[pin] future: F },
         Guarded { stamp: Stamp, future: Guarded<B, E> },
     }
 }
@@ -50,9 +50,13 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().step.project() {
-            StepProjection::Passed { config, future } => {
+            StepProjection::Passed {
+                config,
+                form,
+                future,
+            } => {
                 let polled = future.poll(cx);
-                polled.map_ok(|response| config.reformed(response))
+                polled.map_ok(|response| config.reformed(response, *form))
             }
             StepProjection::Guarded { stamp, future } => {
                 let polled = future.as_mut().poll(cx);

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::http::answer::{Answer, Rules, WholeResponse};
 use crate::http::body::ReplayBody;
-use crate::http::config::Config;
+use crate::http::config::{Config, RefusalForm};
 use crate::http::context::{add_context, is_claimed_outside};
 use crate::http::decision::Decision;
 use crate::http::incoming::{self, Unread};
@@ -47,6 +47,7 @@ pub(super) trait Handler<Q: Body, B: Body>: FindScope {
 /// How the call of a handler ends.
 pub(super) struct Ending {
     config: Arc<Config>,
+    form: RefusalForm,
     held: Held,
     rules: Rules,
     options: Arc<RouteOptions>,
@@ -69,6 +70,7 @@ impl Ending {
     {
         let Self {
             config,
+            form,
             mut held,
             rules,
             options,
@@ -86,7 +88,7 @@ impl Ending {
             let mut held = held;
             let mut outcome = {
                 let mut body = pin!(async {
-                    let response = config.reformed(response.await?);
+                    let response = config.reformed(response.await?, form);
                     Ok(Answer::of(response, &options, rules, results).await)
                 });
                 poll_fn(|context| held.poll_body(context, body.as_mut())).await?
@@ -141,8 +143,7 @@ where
             if !config.key.needs_body(&head) {
                 match plan.keyed_call(&handler, &head, &[]) {
                     Ok(None) => {
-                        return Box::pin(pass(&config, handler, head, ReplayBody::inner(body)))
-                            .await;
+                        return Box::pin(pass(&plan, handler, head, ReplayBody::inner(body))).await;
                     }
                     Ok(keyed) => call = keyed,
                     Err(rejection) => return Ok(plan.refuse(rejection)),
@@ -159,7 +160,7 @@ where
             let body = ReplayBody::whole(bytes, trailers);
             match call {
                 Some(call) => (call.claim(), body),
-                None => return Box::pin(pass(&config, handler, head, body)).await,
+                None => return Box::pin(pass(&plan, handler, head, body)).await,
             }
         };
         let running = match claim.await {
@@ -179,7 +180,7 @@ where
 
 /// Runs the handler of a request that is not guarded.
 async fn pass<H, Q, B>(
-    config: &Config,
+    plan: &Plan<'_>,
     handler: H,
     head: request::Parts,
     body: ReplayBody<Q>,
@@ -190,15 +191,15 @@ where
     B: Body,
 {
     let response = handler.pass(Request::from_parts(head, body)).await?;
-    Ok(config.reformed(response))
+    Ok(plan.config.reformed(response, plan.form))
 }
 
 /// How a request is guarded.
 struct Plan<'a> {
     config: &'a Arc<Config>,
     options: &'a Arc<RouteOptions>,
-    /// Refusals are for a client of gRPC.
-    is_grpc: bool,
+    /// The form of refusals.
+    form: RefusalForm,
     /// The request calls a unary method of gRPC.
     is_unary: bool,
 }
@@ -208,7 +209,7 @@ impl<'a> Plan<'a> {
         Self {
             config,
             options: config.options_for(head),
-            is_grpc: config.is_grpc(head),
+            form: config.refusal_form(head),
             is_unary: config.unary_method(head).is_some(),
         }
     }
@@ -222,6 +223,7 @@ impl<'a> Plan<'a> {
         };
         Ending {
             config: Arc::clone(self.config),
+            form: self.form,
             held,
             rules,
             options: Arc::clone(self.options),
@@ -230,7 +232,7 @@ impl<'a> Plan<'a> {
     }
 
     fn refuse<B: Body>(&self, rejection: Rejection) -> Response<ReplayBody<B>> {
-        self.config.refuse(rejection, self.is_grpc)
+        self.config.refuse(rejection, self.form)
     }
 
     /// The call with its key, without its payload. `None` if the request has no key, or an outer layer has claimed the key.

@@ -10,16 +10,21 @@ use bytes::Bytes;
 use http_body::Body;
 
 use crate::error::Error;
+use crate::error::lang::Lang;
 use crate::http::body::ReplayBody;
-use crate::http::config::Config;
+use crate::http::config::{Config, RefusalForm};
 use crate::http::problem::{PROBLEM_JSON, Problem};
 use crate::http::rejection::Rejection;
 
 impl Config {
     /// The response of a handler. A refusal of this crate takes the form of the layer.
-    pub(super) fn reformed<B: Body>(&self, response: Response<B>) -> Response<ReplayBody<B>> {
+    pub(super) fn reformed<B: Body>(
+        &self,
+        response: Response<B>,
+        form: RefusalForm,
+    ) -> Response<ReplayBody<B>> {
         let (mut head, body) = response.into_parts();
-        let body = match self.reform(&mut head, body.size_hint().exact()) {
+        let body = match self.reform(&mut head, body.size_hint().exact(), form) {
             Some(refusal) => refusal.into(),
             None => ReplayBody::inner(body),
         };
@@ -28,7 +33,12 @@ impl Config {
 
     /// Gives a head the form of the layer, and returns the body. `None` if the response, whose body has this `length`, is not a
     /// refusal of this crate, or the program has changed it.
-    pub(super) fn reform(&self, head: &mut response::Parts, length: Option<u64>) -> Option<Bytes> {
+    pub(super) fn reform(
+        &self,
+        head: &mut response::Parts,
+        length: Option<u64>,
+        form: RefusalForm,
+    ) -> Option<Bytes> {
         let problem = head.extensions.get::<Problem>()?;
         let content_type = head.headers.get(header::CONTENT_TYPE);
         let is_unchanged = head.status == problem.status
@@ -38,8 +48,15 @@ impl Config {
             return None;
         }
         let error = head.extensions.get::<Arc<Error>>().cloned();
-        let mut rejection = Rejection::inside(problem.clone(), error);
-        let (formed, body) = self.form(&mut rejection).into_parts();
+        let problem = match (form, &error) {
+            // The handler has chosen no language.
+            (RefusalForm::Page(lang), Some(error)) if problem.lang == Lang::default() => {
+                Problem::of(error, lang)
+            }
+            _ => problem.clone(),
+        };
+        let mut rejection = Rejection::inside(problem, error);
+        let (formed, body) = self.form(&mut rejection, form).into_parts();
         head.extensions.remove::<Problem>();
         head.status = formed.status;
         for name in [

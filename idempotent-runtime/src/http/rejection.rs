@@ -60,8 +60,7 @@ impl Rejection {
         &self.problem.detail
     }
 
-    /// The error of the refused call. `None` if the request was refused before a call was made, or if a handler of actix has
-    /// returned the error as its `Err`.
+    /// The error of the refused call. `None` if the request was refused before a call was made.
     pub fn error(&self) -> Option<&Error> {
         self.error.as_deref()
     }
@@ -240,6 +239,11 @@ impl Rejection {
             headers.insert(header::LINK, link);
         }
         response
+    }
+
+    /// Makes a page of the response.
+    pub(super) fn set_page(&self, response: &mut Response<Bytes>) {
+        self.problem.set_page(response);
     }
 
     /// The response of gRPC.

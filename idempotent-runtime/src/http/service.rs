@@ -77,15 +77,19 @@ where
                 )),
             },
             Guarding::No => {
+                let form = self.config.refusal_form(&head);
                 let request = Request::from_parts(head, ReplayBody::inner(body));
                 Step::Passed {
                     config: Arc::clone(&self.config),
+                    form,
                     future: inner.call(request),
                 }
             }
             Guarding::Unsupported => {
                 let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
-                let response = Ok(self.config.refuse(rejection, false));
+                let response = Ok(self
+                    .config
+                    .refuse(rejection, self.config.refusal_form(&head)));
                 Step::Guarded {
                     stamp: Stamp::default(),
                     future: Box::pin(ready(response)),

@@ -65,9 +65,11 @@ impl CallContext {
 
     /// The key in the store; empty for a call that is not guarded.
     pub(crate) fn key(&self) -> Key {
-        let endpoint = match self.policy.shares_keys {
-            true => &Endpoint::named(ALL_OF_HTTP),
-            false => &self.site.endpoint,
+        let all = Endpoint::named(ALL_OF_HTTP);
+        let endpoint = if self.policy.shares_keys {
+            &all
+        } else {
+            &self.site.endpoint
         };
         match &self.site.fingerprint {
             Some(fingerprint) if self.policy.tx => self.shared.key_in_tx(endpoint, fingerprint),

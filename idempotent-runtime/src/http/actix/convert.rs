@@ -11,7 +11,7 @@ use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::body::GuardedBody;
 use crate::error::Error;
-use crate::http::config::Config;
+use crate::http::config::{Config, RefusalForm};
 use crate::http::context::{IdempotencyOutcome, read_context};
 use crate::http::decision::Decision;
 use crate::http::problem::Problem;
@@ -56,6 +56,8 @@ pub(super) fn response_head_of<B>(response: &HttpResponse<B>) -> Option<response
     }
     if let Some(error) = local.get::<Arc<Error>>() {
         head.extensions.insert(Arc::clone(error));
+    } else if let Some(error) = response.error().and_then(|error| error.as_error::<Error>()) {
+        head.extensions.insert(Arc::new(error.clone()));
     }
     if let Some(problem) = local.get::<Problem>() {
         head.extensions.insert(problem.clone());
@@ -68,6 +70,7 @@ pub(super) fn response_head_of<B>(response: &HttpResponse<B>) -> Option<response
 pub(super) fn reformed<B: MessageBody>(
     config: &Config,
     response: ServiceResponse<B>,
+    form: RefusalForm,
 ) -> ServiceResponse<GuardedBody<B>> {
     let is_refusal = response.response().extensions().contains::<Problem>();
     let head = is_refusal.then(|| response_head_of(response.response()));
@@ -78,7 +81,7 @@ pub(super) fn reformed<B: MessageBody>(
         BodySize::Sized(length) => Some(length),
         BodySize::None | BodySize::Stream => None,
     };
-    let refusal = config.reform(&mut head, length);
+    let refusal = config.reform(&mut head, length, form);
     response.map_body(|old, body| {
         let Some(refusal) = refusal else {
             return GuardedBody::unread(body);

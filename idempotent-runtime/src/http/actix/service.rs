@@ -19,7 +19,7 @@ use super::body::{GuardedBody, RequestBody, ResponseBody};
 use super::convert;
 use super::local::{Local, LocalHandler};
 use crate::http::body::ReplayBody;
-use crate::http::config::{Config, Guarding};
+use crate::http::config::{Config, Guarding, RefusalForm};
 use crate::http::future::stamped;
 use crate::http::guard;
 use crate::http::lang;
@@ -69,7 +69,7 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let step = if request.method().is_safe() {
             // Such a request is never guarded, so its head need not be converted.
-            self.pass(request)
+            self.pass(request, RefusalForm::Convention)
         } else {
             self.guard(request)
         };
@@ -82,9 +82,10 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
-    fn pass(&self, request: ServiceRequest) -> Step<S::Future, B> {
+    fn pass(&self, request: ServiceRequest, form: RefusalForm) -> Step<S::Future, B> {
         Step::Passed {
             config: Arc::clone(&self.config),
+            form,
             future: self.service.call(request),
         }
     }
@@ -95,11 +96,16 @@ where
             return Step::answered(Err(error));
         };
         match self.config.guarding(&head) {
-            Guarding::No => self.pass(request),
+            Guarding::No => self.pass(request, self.config.refusal_form(&head)),
             Guarding::Unsupported => {
                 let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
                 let local = Local::new(request.into_parts().0);
-                Step::answered(local.respond(self.config.refuse(rejection, false)))
+                Step::answered(
+                    local.respond(
+                        self.config
+                            .refuse(rejection, self.config.refusal_form(&head)),
+                    ),
+                )
             }
             Guarding::Maybe => {
                 let stamp = self.config.stamp(&head);
@@ -143,7 +149,7 @@ pin_project! {
         B: MessageBody,
     {
         /// The request is not guarded.
-        Passed { config: Arc<Config>, #[pin] future: F },
+        Passed { config: Arc<Config>, form: RefusalForm, #[pin] future: F },
         Guarded { stamp: Stamp, local: Local, future: Guarded<B> },
         Answered { answer: Option<Answered<B>> },
     }
@@ -167,9 +173,13 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().step.project() {
-            StepProjection::Passed { config, future } => {
+            StepProjection::Passed {
+                config,
+                form,
+                future,
+            } => {
                 let polled = future.poll(cx);
-                polled.map_ok(|response| convert::reformed(config, response))
+                polled.map_ok(|response| convert::reformed(config, response, *form))
             }
             StepProjection::Guarded {
                 stamp,

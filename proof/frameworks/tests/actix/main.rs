@@ -6,6 +6,7 @@ mod ends;
 mod errors;
 mod extensions;
 mod extract;
+mod forms;
 mod locals;
 mod profiles;
 mod refusals;
