@@ -7,6 +7,7 @@
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
 //! | how an HTTP service answers a repeated request with its first response | [`http`] |
 //! | how that layer speaks like the API of Stripe, ACP or Azure | [`http_profiles`] |
+//! | which options clients of Stripe, PayPal, AWS, Google and others need | [`vendors`] |
 //! | how that layer answers the test cases of other libraries | [`http_conformance`] |
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
@@ -99,3 +100,7 @@ pub mod stores {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/vendors.md")]
+pub mod vendors {}

@@ -26,4 +26,5 @@ mod scopes;
 mod sources;
 mod storms;
 mod streams;
+mod vendors;
 mod warp_service;

@@ -42,7 +42,9 @@ struct Chosen {
     methods: Option<Vec<Method>>,
     key: Option<KeySource>,
     syntax: Option<KeySyntax>,
-    marker: Option<Option<HeaderName>>,
+    marker: Option<HeaderName>,
+    /// Nothing marks a replay, also if the profile has a mark.
+    is_unmarked: bool,
     unary: Vec<String>,
 }
 
@@ -232,7 +234,8 @@ impl<S> LayerBuilder<S> {
     /// [`IdempotencyOutcome`](crate::http::IdempotencyOutcome) of the response still says what it is.
     #[must_use]
     pub fn replay_header(mut self, name: impl Into<Option<HeaderName>>) -> Self {
-        self.chosen.marker = Some(name.into());
+        self.chosen.marker = name.into();
+        self.chosen.is_unmarked = self.chosen.marker.is_none();
         self
     }
 
@@ -346,7 +349,8 @@ impl<S> Config<S> {
         let key = || KeySource::header(table.key.clone());
         self.key = chosen.key.unwrap_or_else(key);
         self.syntax = chosen.syntax.unwrap_or(table.syntax);
-        self.marker = chosen.marker.unwrap_or_else(|| table.marker.clone());
+        let of_table = table.marker.as_ref().filter(|_| !chosen.is_unmarked);
+        self.marker = chosen.marker.or_else(|| of_table.cloned());
         for method in &chosen.unary {
             let options = || Arc::clone(&self.options);
             self.routes.entry(method.clone()).or_insert_with(options);
