@@ -1,5 +1,6 @@
 //! Builds a layer.
 
+mod chosen;
 mod grpc;
 mod options;
 
@@ -13,6 +14,7 @@ use ::http::header::{HeaderName, HeaderValue};
 use ::http::{Method, Response, request};
 use bytes::Bytes;
 
+use self::chosen::Chosen;
 use crate::handle::Idempotency;
 use crate::http::config::Config;
 use crate::http::key::source::KeySource;
@@ -23,7 +25,6 @@ use crate::http::profile::Profile;
 use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
-use crate::http::unkeyed::Unkeyed;
 use crate::key::fingerprint::KeyPart;
 use crate::settings::routes::ConfiguredRoutes;
 
@@ -34,18 +35,6 @@ pub struct LayerBuilder<S = NoScope> {
     config: Config<S>,
     profile: Profile,
     chosen: Chosen,
-}
-
-/// The options that replace what the profile says.
-#[derive(Debug, Default)]
-struct Chosen {
-    methods: Option<Vec<Method>>,
-    key: Option<KeySource>,
-    syntax: Option<KeySyntax>,
-    marker: Option<HeaderName>,
-    /// Nothing marks a replay, also if the profile has a mark.
-    is_unmarked: bool,
-    unary: Vec<String>,
 }
 
 /// The layer has no scope yet.
@@ -340,29 +329,6 @@ impl<S> LayerBuilder<S> {
 }
 
 impl<S> Config<S> {
-    /// Sets what was not chosen.
-    fn complete(&mut self, profile: Profile, chosen: Chosen) {
-        let table = profile.table();
-        self.table = table;
-        self.methods = chosen.methods.unwrap_or_else(|| table.methods.to_vec());
-        self.unkeyed = chosen.key.is_some().then(Unkeyed::default);
-        let key = || KeySource::header(table.key.clone());
-        self.key = chosen.key.unwrap_or_else(key);
-        self.syntax = chosen.syntax.unwrap_or(table.syntax);
-        let of_table = table.marker.as_ref().filter(|_| !chosen.is_unmarked);
-        self.marker = chosen.marker.or_else(|| of_table.cloned());
-        for method in &chosen.unary {
-            let options = || Arc::clone(&self.options);
-            self.routes.entry(method.clone()).or_insert_with(options);
-        }
-        self.unary = chosen.unary.into_iter().collect();
-        for options in std::iter::once(&mut self.options).chain(self.routes.values_mut()) {
-            Arc::make_mut(options).complete(table);
-        }
-        let mut routes = self.routes.values();
-        self.has_unguarded = routes.any(|options| !options.is_guarded);
-    }
-
     /// Whether this is the name of the option `route`.
     fn is_named(&self, name: &str) -> bool {
         let endpoint = match &self.route {
