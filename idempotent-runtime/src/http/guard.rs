@@ -215,7 +215,7 @@ impl<'a> Plan<'a> {
     }
 
     /// How the call of this claim ends.
-    fn ending(&self, held: Held, head: &request::Parts) -> Ending {
+    fn ending(&self, claim: Held, head: &request::Parts) -> Ending {
         let rules = if self.is_unary {
             Rules::Grpc
         } else {
@@ -224,7 +224,7 @@ impl<'a> Plan<'a> {
         Ending {
             config: Arc::clone(self.config),
             form: self.form,
-            held,
+            held: claim,
             rules,
             options: Arc::clone(self.options),
             running: head.extensions.get::<Running>().cloned(),

@@ -121,6 +121,20 @@ fn the_syntax_and_the_place_of_the_key_are_in_the_document() {
     let parameters = |document: &Value| document["paths"]["/orders"]["post"]["parameters"].clone();
     let uuids = parameters(&document(builder().key_syntax(KeySyntax::Uuid)));
     assert_eq!(uuids[0]["schema"]["format"], "uuid");
+    let in_query = builder()
+        .require_key()
+        .key_from(KeySource::query("requestId"));
+    let in_query = parameters(&document(in_query));
+    let seen = ["name", "in", "required"].map(|member| in_query[0][member].clone());
+    assert_eq!(
+        seen,
+        ["requestId".into(), "query".into(), Value::Bool(true)]
+    );
+    // No header is required if the key may be in another place.
+    let two = KeySource::default().or(KeySource::query("requestId"));
+    let two = parameters(&document(builder().require_key().key_from(two)));
+    let is_required = |at: usize| two[at]["required"].as_bool().unwrap();
+    assert_eq!([is_required(0), is_required(1)], [false, false]);
     let in_body = builder().key_from(KeySource::json_field("request_id"));
     assert_eq!(
         parameters(&document(in_body)).as_array().map(Vec::len),
