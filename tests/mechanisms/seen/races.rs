@@ -8,25 +8,28 @@ use idempotent_runtime::{MemoryStore, SeenSet, Store};
 use tokio::sync::Barrier;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::seen::set_on;
+use crate::seen::{DAY, patient, set_of};
 
 const AT_ONCE: usize = 200;
 const ROUNDS: usize = 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_one_of_two_hundred_concurrent_adds_is_the_first() {
-    assert_eq!(firsts(set_on(MemoryStore::new())).await, [1; ROUNDS]);
+    assert_eq!(
+        firsts(set_of(&patient(MemoryStore::new()), DAY)).await,
+        [1; ROUNDS]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn exactly_one_of_two_hundred_concurrent_adds_is_the_first_on_redis() {
     let (_server, store) = crate::seen::servers::private().await;
-    assert_eq!(firsts(set_on(store)).await, [1; ROUNDS]);
+    assert_eq!(firsts(set_of(&patient(store), DAY)).await, [1; ROUNDS]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_a_store_that_reads_and_then_adds_several_are_the_first() {
-    let firsts = firsts(set_on(LooksFirst(MemoryStore::new()))).await;
+    let firsts = firsts(set_of(&patient(LooksFirst(MemoryStore::new())), DAY)).await;
     assert!(firsts.iter().any(|firsts| *firsts > 1), "{firsts:?}");
 }
 
