@@ -44,7 +44,6 @@ impl fmt::Display for Victims {
 impl Victims {
     /// Asserts that no victim was refused, and that few withdrawals waited.
     pub fn assert_well(&self) {
-        println!("{self}");
         assert!(self.refusals.is_empty(), "{:?}", self.refusals);
         assert!(self.backlog < 1000, "{self}");
     }

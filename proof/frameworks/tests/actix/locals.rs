@@ -39,7 +39,7 @@ macro_rules! user_after_a_hang_up {
                     begun.add_permits(1);
                     gate.acquire().await.unwrap().forget();
                     users.send(USER.try_with(|user| *user).ok()).unwrap();
-                    HttpResponse::Ok()
+                    HttpResponse::Ok().finish()
                 }
             }
         };
