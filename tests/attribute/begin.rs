@@ -63,7 +63,7 @@ async fn pay(pool: &SqlitePool, order_no: &str) -> Result<i64, Trouble> {
 #[idempotent(key = "order_no", ttl = "7d", replay = true, begin = pool, tx = db)]
 async fn pay_owned(pool: SqlitePool, order_no: String, mut notes: Vec<u8>) -> Result<i64, Trouble> {
     notes.push(1);
-    let order_no = format!("{order_no}");
+    let order_no = order_no.into_boxed_str();
     Ok(insert(db, &order_no).await?)
 }
 
@@ -75,6 +75,10 @@ async fn pay_once(pool: &SqlitePool, order_no: String, permit: Permit) -> Result
 
 /// An argument that cannot be copied.
 struct Permit;
+
+impl Drop for Permit {
+    fn drop(&mut self) {}
+}
 
 #[idempotent(key = "order_no", ttl = "7d", replay = true, begin = pool, tx = tx)]
 fn pay_in_a_future<'a>(
