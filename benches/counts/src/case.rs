@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use axum::Router;
-use idempotence::{Error, Idempotency, MemoryStore, RedisStore};
+use idempotence::{Error, Idempotency, MemoryStore, RedisStore, SealKey, Store};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::guarded::{Gate, Receipt, alone, keep, release, replay, share};
@@ -55,6 +55,8 @@ enum Kind {
     Release,
     Store,
     Replay(usize),
+    /// A replay on a handle that seals results.
+    SealedReplay(usize),
     Done,
     /// A duplicate of a running call, which is refused.
     RefusedFollower,
@@ -66,11 +68,12 @@ enum Kind {
     ReplayedRequest(Guard),
 }
 
-const KINDS: [(&str, u32, Kind); 13] = [
+const KINDS: [(&str, u32, Kind); 14] = [
     ("first call, release", 1000, Kind::Release),
     ("first call, store 1 KiB", 500, Kind::Store),
     ("replay 1 KiB", 1000, Kind::Replay(1000)),
     ("replay 64 KiB", 100, Kind::Replay(64 * 1000)),
+    ("replay 1 KiB, sealed", 1000, Kind::SealedReplay(1000)),
     ("refused duplicate", 1000, Kind::Done),
     ("refused follower", 1000, Kind::RefusedFollower),
     ("first call and 1 waiting follower", 200, Kind::Storm(1)),
@@ -122,10 +125,11 @@ impl Case {
         let runtime = runtime.expect("a runtime");
         let stores = matches!(
             self.kind,
-            Kind::Replay(_) | Kind::Done | Kind::ReplayedRequest(_)
+            Kind::Replay(_) | Kind::SealedReplay(_) | Kind::Done | Kind::ReplayedRequest(_)
         );
         let server = Server::new(stores);
-        let handle = runtime.block_on(self.way.reach(&server));
+        let seals = matches!(self.kind, Kind::SealedReplay(_));
+        let handle = runtime.block_on(self.way.reach(&server, seals));
         let routes = match self.kind {
             Kind::Request(guard) | Kind::ReplayedRequest(guard) => {
                 runtime.block_on(guard.routes(&handle, self.way.connection(&server)))
@@ -174,7 +178,10 @@ impl Way {
                 is_pending_once: false,
             } => true,
             // Followers do not use the store.
-            Self::Scripted { .. } => !matches!(kind, Kind::RefusedFollower | Kind::Storm(_)),
+            Self::Scripted { .. } => !matches!(
+                kind,
+                Kind::RefusedFollower | Kind::Storm(_) | Kind::SealedReplay(_)
+            ),
             // In how many pieces a socket delivers a large reply varies.
             Self::Client => matches!(
                 kind,
@@ -183,18 +190,18 @@ impl Way {
         }
     }
 
-    async fn reach(self, server: &Arc<Server>) -> Idempotency {
+    async fn reach(self, server: &Arc<Server>, seals: bool) -> Idempotency {
         if let Some(connection) = self.connection(server) {
             let store = RedisStore::from_connection(connection).await;
-            return Idempotency::new(store.expect("the script is a server of Redis"));
+            return handle_on(store.expect("the script is a server of Redis"), seals);
         }
         match self {
             Self::Client => {
                 let port = Arc::clone(server).listen().await;
                 let store = RedisStore::connect(&format!("redis://127.0.0.1:{port}")).await;
-                Idempotency::new(store.expect("the script is a server of Redis"))
+                handle_on(store.expect("the script is a server of Redis"), seals)
             }
-            _ => Idempotency::new(MemoryStore::new()),
+            _ => handle_on(MemoryStore::new(), seals),
         }
     }
 
@@ -208,6 +215,14 @@ impl Way {
             is_pending_once,
         })
     }
+}
+
+fn handle_on(store: impl Store, seals: bool) -> Idempotency {
+    let mut builder = Idempotency::builder(store);
+    if seals {
+        builder = builder.seal(SealKey::new([7; 32]));
+    }
+    builder.build().expect("options that fit each other")
 }
 
 impl Started {
@@ -245,7 +260,9 @@ impl Started {
 /// Stores the record that the other calls find.
 async fn make_first_call(handle: &Idempotency, kind: Kind) {
     match kind {
-        Kind::Replay(length) => assert_text(replay(handle, SAME, length).await, length),
+        Kind::Replay(length) | Kind::SealedReplay(length) => {
+            assert_text(replay(handle, SAME, length).await, length)
+        }
         Kind::Done => assert!(keep(handle, SAME).await.is_ok()),
         _ => {}
     }
@@ -272,7 +289,7 @@ async fn make_calls(
                 between();
             }
         }
-        Kind::Replay(length) => {
+        Kind::Replay(length) | Kind::SealedReplay(length) => {
             between();
             for _ in numbers {
                 assert_text(replay(handle, SAME, length).await, length);

@@ -10,12 +10,11 @@ use tokio::time::Instant;
 use crate::observe::EventKind;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
-use crate::protocol::fence;
-use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
+use crate::protocol::{fence, kept_claim};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 use crate::world::mutant;
 
@@ -106,8 +105,8 @@ impl Unsettled {
             let record = ending.stored_record(settled);
             if settled == SettleOutcome::Open {
                 // The drop of `self` starts the background job.
-                let seen = |record: &Bytes| SeenRecord::new(lease.key(), record.clone());
-                lease.leave(record.map(|record| Arc::new(seen(record))));
+                let seen = |record| SeenRecord::new(lease.key(), Bytes::clone(record)).into();
+                lease.leave(record.map(seen));
             } else {
                 lease.finish(record);
                 self.end = None;

@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 22] = [
+const ATTRIBUTE_ONLY: [&str; 24] = [
     "key",
     "release",
     "name",
@@ -29,6 +29,8 @@ const ATTRIBUTE_ONLY: [&str; 22] = [
     "error",
     "success",
     "tx",
+    "begin",
+    "retry",
     "token",
     "operation",
     "give_back",

@@ -133,7 +133,7 @@ async fn a_key_that_was_freed_stays_free_when_the_store_has_room_again() {
 #[tokio::test]
 async fn a_claim_that_outlives_its_lease_is_not_taken_for_running() {
     let (store, _is_full) = full();
-    let guarded = Guarded::on(store, policy().lease(millis(1)));
+    let guarded = Guarded::on(store, policy().lease(millis(300)));
     assert_eq!(guarded.replaying(1, yielding(Ok(7))).await.unwrap(), 7);
     let elsewhere = guarded.elsewhere();
     let deadline = Instant::now() + secs(60);
