@@ -165,7 +165,7 @@ fn of_bodies() -> Vec<Vendor> {
             |layer| layer
                 .key_from(KeySource::form_field("idempotency_key"))
                 .payload(Payload::form()),
-            form(post("/orders")).header(ACCEPT, "text/html"),
+            form(post("/orders")).header(ACCEPT, "text/html,application/xhtml+xml"),
             "product=tea&idempotency_key=8e03978e"
         ),
     ]

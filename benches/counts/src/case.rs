@@ -261,7 +261,7 @@ impl Started {
 async fn make_first_call(handle: &Idempotency, kind: Kind) {
     match kind {
         Kind::Replay(length) | Kind::SealedReplay(length) => {
-            assert_text(replay(handle, SAME, length).await, length)
+            assert_text(replay(handle, SAME, length).await, length);
         }
         Kind::Done => assert!(keep(handle, SAME).await.is_ok()),
         _ => {}

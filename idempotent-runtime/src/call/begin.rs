@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sqlx::{Pool, Transaction};
+use sqlx::{Connection, Pool, Transaction};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::call::Call;
 use crate::call::answers::{Answers, Judge, Refuse};
 use crate::call::in_tx::{InTx, Unclaimed};
-use crate::error::Error;
+use crate::error::{Error, Failure};
 use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
@@ -25,7 +25,7 @@ use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::causes::TxOutcome;
 use crate::sql::retry::{Attempts, begin, begin_failed, roll_back};
-use crate::sql::{Database, Retry, is_retryable_with_row};
+use crate::sql::{Database, Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
 impl Call {
@@ -43,7 +43,9 @@ impl Call {
             pool: pool.clone(),
             held: InTx::new(self)?,
             turn: None,
+            options: pool.connect_options(),
             waited: Duration::ZERO,
+            has_lost_commit: false,
             attempts: Attempts::new(policy),
         })
     }
@@ -59,8 +61,12 @@ pub struct Begin<DB: Database> {
     pool: Pool<DB>,
     held: InTx,
     turn: Option<Turn>,
+    /// Their address names the database as long as the call lives.
+    options: Arc<<DB::Connection as Connection>::Options>,
     /// How long the call has waited for its turn.
     waited: Duration,
+    /// A `COMMIT` got no answer, so its attempt may be committed.
+    has_lost_commit: bool,
     attempts: Attempts,
 }
 
@@ -105,6 +111,7 @@ impl<DB: Database> Begin<DB> {
                 }
             };
             self.end_turn(record);
+            let refusal = self.after_lost_commit(refusal);
             return Err(self.held.refuse(refusal));
         }
     }
@@ -185,9 +192,11 @@ impl<DB: Database> Begin<DB> {
     {
         let end = answers.end_of(self.held.call(), &outcome);
         if !end.success {
-            roll_back(tx).await;
+            // After a rollback that was answered, a lost connection is one to another service, whose work may be done.
+            let is_connected = roll_back(tx).await;
+            let allows = |cause| self.allows(cause) && (!is_connected || is_retryable(cause));
             return Err(Uncommitted {
-                is_retryable: outcome.cause().is_some_and(|cause| self.allows(cause)),
+                is_retryable: outcome.cause().is_some_and(allows),
                 outcome: Ok(outcome),
             });
         }
@@ -202,6 +211,7 @@ impl<DB: Database> Begin<DB> {
             }
         };
         if let Err(error) = tx.commit().await {
+            self.has_lost_commit |= is_outcome_unknown(&error);
             return Err(Uncommitted {
                 is_retryable: self.allows(&error),
                 outcome: Ok(R::uncommitted(error)),
@@ -229,8 +239,8 @@ impl<DB: Database> Begin<DB> {
     /// Waits until no equal call of this process runs, without a connection.
     async fn wait_for_turn(&mut self) -> Result<(), Refusal> {
         let call = Arc::clone(self.held.call());
-        // The options of a pool have one address while the pool lives, and calls on two databases are not equal.
-        let database = Arc::as_ptr(&self.pool.connect_options()).addr();
+        // Calls on two databases are not equal.
+        let database = Arc::as_ptr(&self.options).addr();
         let (began, wait) = (Instant::now(), call.policy.wait.unwrap_or(DEFAULT_ROW_WAIT));
         let turn = Turn::wait(
             call.shared.turns(),
@@ -241,6 +251,7 @@ impl<DB: Database> Begin<DB> {
             Waited::Turn(turn) => {
                 self.turn = Some(turn);
                 self.waited = began.elapsed();
+                self.attempts.begin();
                 return Ok(());
             }
             Waited::Record(record) => Refusal::from_record(&call, &record, false),
@@ -252,10 +263,26 @@ impl<DB: Database> Begin<DB> {
     /// How long the call may wait for a call of another process.
     fn remaining_wait(&self) -> Option<Duration> {
         let wait = self.held.call().policy.wait;
-        wait.map(|wait| {
+        if self.waited.is_zero() {
+            return wait;
+        }
+        let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
+        Some(
             wait.saturating_sub(self.waited)
-                .max(Duration::from_millis(1))
-        })
+                .max(Duration::from_millis(1)),
+        )
+    }
+
+    /// The refusal of an attempt. If an earlier attempt may be committed, it does not say that nothing was done.
+    fn after_lost_commit(&self, refusal: Refusal) -> Refusal {
+        let is_unavailable = refusal.plain_error().is_some_and(Error::is_unavailable);
+        if !(self.has_lost_commit && is_unavailable) {
+            return refusal;
+        }
+        let site = self.held.call().site.clone();
+        let what = "the reply to its `COMMIT` was lost, and the database did not answer again, so its work may be done or not; make the \
+                    same call again";
+        Error::LeaseLost(Failure::new(site, what, None)).into()
     }
 
     /// Whether the policy allows another attempt after `error`.

@@ -255,8 +255,8 @@ impl<S> LayerBuilder<S> {
     }
 
     /// Replaces the response to a request whose handler does not run. The closure gets the reason and the default response, which is a page
-    /// of HTML if the client prefers `text/html`. So
-    /// it does for an [`Error`](crate::Error) of this crate that the handler returns as its response.
+    /// of HTML for a browser that sends a form: set `Content-Type` if you replace the body. The closure is also asked about an
+    /// [`Error`](crate::Error) of this crate that the handler returns as its response.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;

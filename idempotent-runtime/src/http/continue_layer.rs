@@ -21,7 +21,7 @@ use crate::http::running::Running;
 /// A request that has no running handler inside is dropped as before. [`Idempotency::drain`](crate::Idempotency::drain) waits for
 /// the requests that continue.
 ///
-/// It costs one allocation for each request, and no round trip.
+/// It costs a few small allocations for each request, and no round trip.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

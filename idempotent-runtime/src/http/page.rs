@@ -6,17 +6,19 @@ use bytes::Bytes;
 use crate::error::lang::weight;
 use crate::http::problem::Problem;
 
-/// Whether a client with these headers prefers HTML to JSON. A browser that opens a page or sends a form does. A script or an SDK
-/// does not, because `*/*` prefers neither.
+/// Whether a client with these headers is a browser that opens a page or sends a form: it prefers HTML to JSON, and also accepts
+/// XHTML. Scripts and SDKs accept `*/*` or JSON. `HttpURLConnection` of Java accepts HTML, but no XHTML.
 pub(crate) fn is_preferred(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(header::ACCEPT).iter();
     let lines = lines.filter_map(|line| line.to_str().ok());
     let (mut html, mut json, mut others) = (0.0_f32, 0.0_f32, 0.0_f32);
+    let mut xhtml = 0.0_f32;
     for range in lines.flat_map(|line| line.split(',')) {
         let (name, parameters) = range.split_once(';').unwrap_or((range, ""));
         let name = name.trim().to_ascii_lowercase();
         let of_range = match name.as_str() {
             "text/html" => &mut html,
+            "application/xhtml+xml" => &mut xhtml,
             "*/*" => &mut others,
             "application/*" => &mut json,
             name if name.ends_with("json") => &mut json,
@@ -24,7 +26,7 @@ pub(crate) fn is_preferred(headers: &HeaderMap) -> bool {
         };
         *of_range = of_range.max(weight(parameters));
     }
-    html > json && html >= others
+    xhtml > 0.0 && html > json && html >= others
 }
 
 impl Problem {

@@ -94,7 +94,7 @@ impl Refusal {
                         "it was too large to be kept, or the store had no room for it"
                     }
                     Kept::Unencodable | Kept::Unknown => "it could not be written",
-                    Kept::Unreadable => "it was stored by a later version",
+                    Kept::Unreadable => "it is sealed, or was stored by a later version",
                 }
             }
             DuplicateState::Done => return Error::AlreadyDone(duplicate).into(),

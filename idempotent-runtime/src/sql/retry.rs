@@ -179,6 +179,11 @@ impl Attempts {
         }
     }
 
+    /// Counts the time of the attempts from now on.
+    pub(crate) fn begin(&mut self) {
+        self.began = Instant::now();
+    }
+
     /// Waits before the next attempt. `false`: there is no other attempt.
     pub(crate) async fn pause(&mut self) -> bool {
         let Some(pause) = self.next_pause() else {
@@ -233,8 +238,9 @@ where
 }
 
 /// Rolls a transaction back. If this fails, the connection is lost, and the server rolls back.
-pub(crate) async fn roll_back<DB: Database>(tx: Transaction<'_, DB>) {
-    let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
+pub(crate) async fn roll_back<DB: Database>(tx: Transaction<'_, DB>) -> bool {
+    let rolled_back = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
+    matches!(rolled_back, Ok(Ok(())))
 }
 
 /// The failure of [`begin`].

@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         unit: Duration::from_secs(1),
         acquire: Duration::from_secs(30),
     };
-    println!("| what is done | by hand | with `tx` |\n| --- | --- | --- |");
+    println!("| what is done | by hand | with `begin` and `tx` |\n| --- | --- | --- |");
     for scenario in Scenario::ALL {
         let by_hand = run(scenario, Design::ByHand, times).await?;
         let guarded = run(scenario, Design::Guarded, times).await?;

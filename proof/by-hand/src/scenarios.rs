@@ -151,7 +151,9 @@ pub async fn run(scenario: Scenario, design: Design, times: Times) -> Done<Answe
                 let (pool, orders) = (pool.clone(), vec![order(1, 500); 50]);
                 async move { together(design, &pool, orders).await }
             });
-            while pool.size() < 10 || pool.num_idle() > 0 {
+            // The strangers come when the crowd has all connections, or a quarter of its time has passed.
+            let coming = Instant::now() + times.unit / 4;
+            while (pool.size() < 10 || pool.num_idle() > 0) && Instant::now() < coming {
                 sleep(Duration::from_millis(1)).await;
             }
             let strangers = (2..6).map(|user| order_now(user, 500)).collect();

@@ -30,6 +30,7 @@ mod every {
         a_dropped_call_passes_its_turn
         a_call_that_waits_too_long_is_refused
         all_of_a_conflict_runs_again
+        a_lost_connection_of_another_service_does_not_run_the_body_again
         calls_on_two_databases_are_not_equal
     }
 
@@ -150,7 +151,7 @@ mod every {
                 async |tx: &mut DB::Connection| {
                     insert(tx, 7).await?;
                     match runs.one() {
-                        1 | 2 => Err(Trouble::Sql(lost())),
+                        1 | 2 => Err(Trouble::Sql(DB::conflict(&fresh.pool, tx).await)),
                         run => Ok(run),
                     }
                 },
@@ -158,6 +159,24 @@ mod every {
             assert_eq!(paid.await.ok(), expected);
         }
         assert_eq!((runs.count(), payments(&fresh.pool, 7).await), (3, 1));
+    }
+
+    /// The transaction can be rolled back, so the lost connection is one to another service, which may have done its work.
+    pub(super) async fn a_lost_connection_of_another_service_does_not_run_the_body_again<
+        DB: Subject,
+    >() {
+        let (fresh, runs, handle) = (fresh::<DB>().await, Runs::default(), handle());
+        let paid = paying(&handle).replay().run_in_new(
+            &fresh.pool,
+            Retry::with_row(),
+            async |tx: &mut DB::Connection| {
+                insert(tx, 7).await?;
+                runs.one();
+                Err::<u32, _>(Trouble::Sql(lost()))
+            },
+        );
+        paid.await.unwrap_err();
+        assert_eq!((runs.count(), payments(&fresh.pool, 7).await), (1, 0));
     }
 
     pub(super) async fn calls_on_two_databases_are_not_equal<DB: Subject>() {

@@ -16,7 +16,7 @@ pub(crate) trait Subject: Kind {
     /// An error with which the database asks for a retry of the transaction.
     fn conflict(
         pool: &Pool<Self>,
-        tx: &mut Transaction<'_, Self>,
+        tx: &mut Self::Connection,
     ) -> impl Future<Output = sqlx::Error> + Send;
 }
 
@@ -27,7 +27,7 @@ pub(crate) trait Server: Subject {
 }
 
 impl Subject for Postgres {
-    async fn conflict(_: &Pool<Self>, tx: &mut Transaction<'_, Self>) -> sqlx::Error {
+    async fn conflict(_: &Pool<Self>, tx: &mut Self::Connection) -> sqlx::Error {
         let raise = "DO $$ BEGIN RAISE EXCEPTION 'on purpose' \
                      USING ERRCODE = 'serialization_failure'; END $$";
         tx.execute(raise).await.unwrap_err()
@@ -44,7 +44,7 @@ impl Server for Postgres {
 }
 
 impl Subject for MySql {
-    async fn conflict(_: &Pool<Self>, tx: &mut Transaction<'_, Self>) -> sqlx::Error {
+    async fn conflict(_: &Pool<Self>, tx: &mut Self::Connection) -> sqlx::Error {
         let signal = "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'on purpose'";
         tx.execute(signal).await.unwrap_err()
     }
@@ -61,7 +61,7 @@ impl Server for MySql {
 
 impl Subject for Sqlite {
     /// The error that another writer gets while the transaction is open.
-    async fn conflict(pool: &SqlitePool, _: &mut Transaction<'_, Self>) -> sqlx::Error {
+    async fn conflict(pool: &SqlitePool, _: &mut Self::Connection) -> sqlx::Error {
         let mut other = impatient(pool).connect().await.unwrap();
         other.execute("BEGIN IMMEDIATE").await.unwrap_err()
     }
