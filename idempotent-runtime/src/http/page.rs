@@ -78,9 +78,8 @@ mod tests {
         for accept in [
             // Chrome, Firefox, Safari.
             "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8",
-            "text/html",
-            "Text/HTML, */*",
-            "application/json;q=0.5, text/html",
+            "Text/HTML, Application/XHTML+XML, */*",
+            "application/json;q=0.5, text/html, application/xhtml+xml",
         ] {
             assert!(is_preferred(&[accept]), "{accept}");
         }
@@ -88,16 +87,22 @@ mod tests {
             "",
             "*/*",
             "application/json",
-            "text/html, application/json",
-            "text/html, application/problem+json",
-            "text/html;q=0.1, */*",
-            "text/html;q=0",
-            "text/htmlx",
+            "text/html",
+            // `HttpURLConnection` of Java.
+            "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2",
+            "text/html, application/xhtml+xml, application/json",
+            "text/html, application/xhtml+xml, application/problem+json",
+            "text/html;q=0.1, application/xhtml+xml, */*",
+            "text/html;q=0, application/xhtml+xml",
+            "text/htmlx, application/xhtml+xml",
         ] {
             assert!(!is_preferred(&[accept]), "{accept}");
         }
         assert!(!is_preferred(&[]));
-        assert!(is_preferred(&["*/*;q=0.1", "text/html"]));
+        assert!(is_preferred(&[
+            "*/*;q=0.1, application/xhtml+xml",
+            "text/html"
+        ]));
     }
 
     #[test]
