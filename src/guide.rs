@@ -28,22 +28,22 @@
 // at the end of a page lead to its neighbours in the repository.
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/errors.md")]
+#[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/guarantees.md")]
+#[doc = include_str!("../docs/guide/guarantees.md")]
 pub mod guarantees {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/hand-written.md")]
+#[doc = include_str!("../docs/guide/hand-written.md")]
 pub mod hand_written {}
 
 // The page needs the layer and axum: its examples do not compile without these features.
 #[doc = include_str!("links.md")]
 #[cfg_attr(
     all(feature = "http", feature = "axum"),
-    doc = include_str!("../docs/http.md")
+    doc = include_str!("../docs/guide/http.md")
 )]
 #[cfg_attr(
     not(all(feature = "http", feature = "axum")),
@@ -56,23 +56,23 @@ pub mod http {}
 pub mod http_conformance {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/http-profiles.md")]
+#[doc = include_str!("../docs/guide/http-profiles.md")]
 pub mod http_profiles {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/keys.md")]
+#[doc = include_str!("../docs/guide/keys.md")]
 pub mod keys {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/mechanisms.md")]
+#[doc = include_str!("../docs/guide/mechanisms.md")]
 pub mod mechanisms {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/observability.md")]
+#[doc = include_str!("../docs/guide/observability.md")]
 pub mod observability {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/results.md")]
+#[doc = include_str!("../docs/guide/results.md")]
 pub mod results {}
 
 /// Who is trusted with what, how to protect a store and its users, and what was tested.
@@ -82,11 +82,11 @@ pub mod results {}
 pub mod security {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/runtimes.md")]
+#[doc = include_str!("../docs/guide/runtimes.md")]
 pub mod runtimes {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/settings.md")]
+#[doc = include_str!("../docs/guide/settings.md")]
 pub mod settings {}
 
 #[doc = include_str!("links.md")]
@@ -94,13 +94,13 @@ pub mod settings {}
 pub mod store_contract {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/stores.md")]
+#[doc = include_str!("../docs/guide/stores.md")]
 pub mod stores {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/testing.md")]
+#[doc = include_str!("../docs/guide/testing.md")]
 pub mod testing {}
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/vendors.md")]
+#[doc = include_str!("../docs/guide/vendors.md")]
 pub mod vendors {}

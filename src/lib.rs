@@ -3,7 +3,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/attribute.md")]
+#[doc = include_str!("../docs/guide/attribute.md")]
 pub use idempotent_macro::idempotent;
 
 pub use idempotent_runtime::{
@@ -17,7 +17,7 @@ pub use idempotent_runtime::{
 };
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/fingerprint.md")]
+#[doc = include_str!("../docs/guide/fingerprint.md")]
 pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }
@@ -80,7 +80,7 @@ pub use idempotent_runtime::{SealKey, SealKeys};
 #[doc = include_str!("links.md")]
 #[cfg_attr(
     all(feature = "mysql", feature = "postgres", feature = "sqlite"),
-    doc = include_str!("../docs/sql.md")
+    doc = include_str!("../docs/guide/sql.md")
 )]
 #[cfg_attr(
     not(all(feature = "mysql", feature = "postgres", feature = "sqlite")),
@@ -91,7 +91,7 @@ pub mod sql {
 }
 
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/store.md")]
+#[doc = include_str!("../docs/guide/store.md")]
 pub mod store {
     #[cfg(feature = "redis")]
     pub use idempotent_runtime::redis;

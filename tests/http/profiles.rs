@@ -1,4 +1,4 @@
-//! The conventions of public APIs, row by row as in `docs/http-profiles.md`.
+//! The conventions of public APIs, row by row as in `docs/guide/http-profiles.md`.
 
 mod acp;
 mod inner;

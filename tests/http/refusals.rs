@@ -226,7 +226,10 @@ fn assert_problem(refusal: &Refusal, language: &str) -> [String; 2] {
 
 /// Asserts that the table of codes has this refusal.
 fn assert_documented(refusal: &Refusal) {
-    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md"));
+    const PAGE: &str = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../docs/guide/http.md"
+    ));
     let rows = PAGE
         .lines()
         .skip_while(|line| !line.starts_with("| code | status |"))

@@ -91,7 +91,7 @@ async fn a_scope_with_a_missing_or_empty_part_at_any_depth_is_missing() {
     }
 }
 
-/// The functions of `docs/http.md`.
+/// The functions of `docs/guide/http.md`.
 fn host(head: &Parts) -> String {
     let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let named = named.or_else(|| Some(head.uri.authority()?.as_str()));
@@ -104,7 +104,7 @@ fn user(head: &Parts) -> Option<u64> {
 
 #[tokio::test]
 async fn the_scope_of_several_hosts_on_the_page_refuses_two_anonymous_clients() {
-    const PAGE: &str = include_str!("../../docs/http.md");
+    const PAGE: &str = include_str!("../../docs/guide/http.md");
     assert!(PAGE.contains("scope_by(|head| Some((host(head), user(head)?)))"));
     let builder = || IdempotencyLayer::builder(&idempotency());
     let by_host_and_user = || builder().scope_by(|head| Some((host(head), user(head)?)));

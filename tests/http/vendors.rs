@@ -1,4 +1,4 @@
-//! The conventions of vendors, row by row as in `docs/vendors.md`, with the requests of their SDKs.
+//! The conventions of vendors, row by row as in `docs/guide/vendors.md`, with the requests of their SDKs.
 
 use std::future::{Ready, ready};
 
@@ -15,7 +15,10 @@ use serde_json::Value;
 
 use support::http_client::{Orders, Service, idempotency, keyed, post, scoped};
 
-const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/vendors.md"));
+const PAGE: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../docs/guide/vendors.md"
+));
 
 /// A row of the page.
 struct Vendor {

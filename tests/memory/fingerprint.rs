@@ -1,4 +1,4 @@
-//! The encoding follows `docs/fingerprint.md`. The test vectors are read from that page.
+//! The encoding follows `docs/guide/fingerprint.md`. The test vectors are read from that page.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use serde::ser::{
     Error as _, SerializeMap, SerializeSeq, SerializeTuple, SerializeTupleVariant, Serializer,
 };
 
-const PAGE: &str = include_str!("../../docs/fingerprint.md");
+const PAGE: &str = include_str!("../../docs/guide/fingerprint.md");
 
 #[derive(Serialize)]
 struct Unit;

@@ -115,8 +115,8 @@ fn the_pages_show_code_of_this_example() {
     let example = include_str!("../../actix_orders.rs");
     let lines: Vec<_> = example.lines().map(str::trim).collect();
     for (page, count) in [
-        (include_str!("../../../docs/runtimes.md"), 1),
-        (include_str!("../../../docs/http.md"), 2),
+        (include_str!("../../../docs/guide/runtimes.md"), 1),
+        (include_str!("../../../docs/guide/http.md"), 2),
     ] {
         // The code of clients is not in this example.
         let page = page.split("\n# Clients\n").next().unwrap();

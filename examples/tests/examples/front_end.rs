@@ -1,4 +1,4 @@
-//! node runs the script of `docs/errors.md` against a service. An order is placed once for each fault of the network, and the
+//! node runs the script of `docs/guide/errors.md` against a service. An order is placed once for each fault of the network, and the
 //! page shows the person the true result.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("../../../docs/errors.md");
+const PAGE: &str = include_str!("../../../docs/guide/errors.md");
 const BROWSER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/examples/front_end/browser.js"
@@ -188,7 +188,7 @@ impl Shop {
         let output = tokio::task::spawn_blocking(move || node.output());
         let output = output.await.unwrap().unwrap_or_else(|error| {
             panic!(
-                "`node` runs the script of docs/errors.md, and cannot be started ({error}): \
+                "`node` runs the script of docs/guide/errors.md, and cannot be started ({error}): \
                  install version 18 or newer with `apt-get install nodejs` or `brew install node`; `./test` does it by itself"
             )
         });

@@ -1,10 +1,10 @@
-//! The page `docs/errors.md` has a script for browsers. The middleware has the same rules.
+//! The page `docs/guide/errors.md` has a script for browsers. The middleware has the same rules.
 
 use idempotence_client::Answer;
 
 use crate::script::{Script, URL, answer, problem, requests};
 
-const PAGE: &str = include_str!("../../../docs/errors.md");
+const PAGE: &str = include_str!("../../../docs/guide/errors.md");
 
 /// The cells of the rows of the errors.
 fn rows() -> Vec<Vec<&'static str>> {

@@ -9,7 +9,7 @@ use super::fingerprint::{Digest, Fingerprint, Keying};
 ///
 /// Its bits are the first 128 bits of the SHA-256 fingerprint of the parts `["downstream", prefix, endpoint, key, name]`, all of
 /// them strings. The key is in hexadecimal digits. The six bits of the version and of the variant are then set, as in the
-/// name-based example of RFC 9562, appendix B.2. `docs/fingerprint.md` describes this for other languages.
+/// name-based example of RFC 9562, appendix B.2. `docs/guide/fingerprint.md` describes this for other languages.
 ///
 /// Frozen: after a change, a body that runs again would send another key than before.
 pub(crate) fn downstream_key(
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_key_of_its_example() {
-        const PAGE: &str = include_str!("../../../docs/fingerprint.md");
+        const PAGE: &str = include_str!("../../../docs/guide/fingerprint.md");
         let key = key_of("idem", "orders.pay", "stripe.charge");
         assert!(PAGE.contains(&format!("`{key}`")), "{key}");
     }

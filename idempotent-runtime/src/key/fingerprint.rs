@@ -3,7 +3,7 @@
 //! A canonical encoding writes the parts: a type tag before every value, and a length before every
 //! string. The digest of the encoded bytes is the [`Fingerprint`]. So `("a", "b:c")` and
 //! `("a:b", "c")` differ, `42` and `"42"` differ, and `5_u8` and `5_u64` are equal.
-//! The page of `idempotence::fingerprint` (`docs/fingerprint.md` in its package) specifies the
+//! The page of `idempotence::fingerprint` (`docs/guide/fingerprint.md` in its package) specifies the
 //! encoding, with test vectors, for programs in other languages.
 
 use std::fmt;

@@ -201,7 +201,7 @@ struct Facts {
 mod tests {
     use super::*;
 
-    const PAGE: &str = include_str!("../../../docs/observability.md");
+    const PAGE: &str = include_str!("../../../docs/guide/observability.md");
 
     #[test]
     fn every_kind_has_its_own_label() {

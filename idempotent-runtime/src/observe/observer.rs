@@ -300,11 +300,14 @@ mod tests {
 
         let (_, docs) = include_str!("observer.rs").split_once("# Metrics").unwrap();
         let (docs, _) = docs.split_once("pub trait Observer").unwrap();
-        let page = include_str!("../../../docs/observability.md");
+        let page = include_str!("../../../docs/guide/observability.md");
         for name in NAMES.into_iter().chain(LABELS) {
             let name = format!("`{name}`");
             assert!(docs.contains(&name), "{name} in the docs");
-            assert!(page.contains(&name), "{name} in docs/observability.md");
+            assert!(
+                page.contains(&name),
+                "{name} in docs/guide/observability.md"
+            );
         }
     }
 

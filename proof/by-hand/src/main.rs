@@ -1,4 +1,4 @@
-//! `cargo run -p idempotence-by-hand` prints the table of `docs/hand-written.md`. It takes about three minutes, because
+//! `cargo run -p idempotence-by-hand` prints the table of `docs/guide/hand-written.md`. It takes about three minutes, because
 //! a caller waits 30 s for a connection.
 #![allow(clippy::print_stdout)]
 

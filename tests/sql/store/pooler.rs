@@ -1,4 +1,4 @@
-//! `PgBouncer` between the store and PostgreSQL, with the settings of `docs/sql.md`.
+//! `PgBouncer` between the store and PostgreSQL, with the settings of `docs/guide/sql.md`.
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{PgBouncer, PostgresServer};

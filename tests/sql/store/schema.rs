@@ -106,7 +106,7 @@ async fn a_table_that_was_dropped_is_made_again<DB: Fresh>() {
 
 #[expect(clippy::unused_async, reason = "each case is async")]
 async fn the_page_shows_the_statements_of_each_version<DB: Fresh>() {
-    let page = include_str!("../../../docs/sql.md");
+    let page = include_str!("../../../docs/guide/sql.md");
     for migration in sql::migrations::<DB>() {
         assert!(page.contains(migration.statements.trim()), "{migration:?}");
     }

@@ -2,8 +2,8 @@
 
 use super::{Error, Facts};
 
-const ERRORS: &str = include_str!("../../../../docs/errors.md");
-const ATTRIBUTE: &str = include_str!("../../../../docs/attribute.md");
+const ERRORS: &str = include_str!("../../../../docs/guide/errors.md");
+const ATTRIBUTE: &str = include_str!("../../../../docs/guide/attribute.md");
 
 /// Every table of errors: its page and its head.
 const TABLES: [(&str, &str); 4] = [

@@ -1,4 +1,4 @@
-//! The four tables. `docs/http-profiles.md` names the public text of each row.
+//! The four tables. `docs/guide/http-profiles.md` names the public text of each row.
 
 use std::time::Duration;
 

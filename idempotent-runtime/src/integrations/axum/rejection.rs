@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_page_of_errors_names_every_rejection() {
-        let page = include_str!("../../../../docs/errors.md");
+        let page = include_str!("../../../../docs/guide/errors.md");
         let (_, section) = page.split_once("The extractors of axum refuse").unwrap();
         let (section, _) = section.split_once("\n\n").unwrap();
         for rejection in every_rejection() {

@@ -1,4 +1,4 @@
-//! Two keys have the same fingerprint if, and only if, `docs/fingerprint.md` says that they are equal.
+//! Two keys have the same fingerprint if, and only if, `docs/guide/fingerprint.md` says that they are equal.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -41,7 +41,7 @@ pub(super) enum Value {
     StructVariant(&'static str, Vec<(&'static str, Value)>),
 }
 
-/// The meaning of a value in a key, by `docs/fingerprint.md`: two keys are equal if, and only if, their meanings are equal.
+/// The meaning of a value in a key, by `docs/guide/fingerprint.md`: two keys are equal if, and only if, their meanings are equal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Meaning {
     Unit,
