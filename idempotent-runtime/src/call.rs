@@ -280,8 +280,9 @@ impl Call {
                         if lease.call().policy.longest_wait().is_none()
                             && !kept_claim::may_be(&lease, &record) =>
                     {
-                        claim.defuse();
-                        return Err(wait::refuse(&lease, record));
+                        let refusal = wait::refuse(&lease, record);
+                        claim.end_refused(&refusal);
+                        return Err(refusal);
                     }
                     // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                     (None, answer) => {

@@ -11,6 +11,7 @@ use crate::protocol::ending::Ending;
 use crate::protocol::held::Guard;
 use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
+use crate::protocol::refusal::Refusal;
 use crate::protocol::retry;
 use crate::protocol::retry::{Backoff, StoreFuture};
 use crate::protocol::seen::SeenRecord;
@@ -126,6 +127,20 @@ impl<'a> ClaimGuard<'a> {
         self.first_sent.take()
     }
 
+    /// Ends the guard of a call that is refused. [`wait::refuse`](crate::protocol::wait::refuse) has reported how the call ends.
+    pub(crate) fn end_refused(&mut self, refusal: &Refusal) {
+        self.is_defused = true;
+        self.note_taken(refusal);
+    }
+
+    /// Notes the answer that another record has the key. The record of another key is the answer to another request, so it does
+    /// not say that this claim is not stored.
+    pub(crate) fn note_taken(&mut self, refusal: &Refusal) {
+        if !matches!(refusal.plain_error(), Some(Error::ForeignRecord(_))) {
+            self.first_sent = None;
+        }
+    }
+
     /// Sends the claim until an answer is conclusive or no time remains.
     pub(crate) async fn resolve(
         &mut self,
@@ -138,7 +153,6 @@ impl<'a> ClaimGuard<'a> {
             let error = match answer {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
-                    self.first_sent = None;
                     let seen = kept_claim::look(lease, other, &backoff).await;
                     return Err(NotWon::Taken(seen));
                 }

@@ -146,6 +146,7 @@ impl Waiter {
             Err(NotWon::Refused(error)) => Err(error.into()),
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
+                claim.note_taken(&refusal);
                 stuck::look(&self.lease, &record, &refusal);
                 let duplicate = refusal.plain_error().and_then(Error::duplicate);
                 let lasts = duplicate.and_then(Duplicate::free_in);

@@ -59,6 +59,30 @@ async fn no_call_gets_the_result_of_another_key_after_shifted_replies() {
     assert!(refused > 0, "no reply was shifted");
 }
 
+/// The call got the answer to another request, so the store may have accepted its claim.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_got_the_record_of_another_key_leaves_no_claim() {
+    let server = RedisServer::start().unwrap();
+    let direct = handle(&server.url(), "idem").await;
+    pay(&direct, 0).await.unwrap();
+    let mut refused = None;
+    for order in 1..100 {
+        let proxy = RedisProxy::start(("127.0.0.1", server.port())).unwrap();
+        let handle = handle(&proxy.url(), "idem").await;
+        proxy.plan(Direction::Reply, 0, ProxyFault::Double);
+        // The record of the paid order is the reply that arrives twice.
+        let (_, paid) = tokio::join!(pay(&handle, 0), pay(&handle, order));
+        if let Err(Error::ForeignRecord(_)) = paid {
+            let end = handle.drain(Duration::from_secs(20)).await;
+            refused = Some((order, end));
+            break;
+        }
+    }
+    let (order, end) = refused.expect("no reply was shifted");
+    let left = direct.peek("orders.pay", &(order,)).await.unwrap();
+    assert!(left.is_none(), "{end:?}: {left:?}");
+}
+
 #[tokio::test]
 async fn a_record_without_the_digits_of_its_key_is_read_and_one_of_another_key_is_not() {
     let server = RedisServer::start().unwrap();
