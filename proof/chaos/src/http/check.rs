@@ -47,9 +47,10 @@ pub enum Rule {
     RealReplay,
     /// A retry after the storm gets the stored response, from every service.
     Stored,
-    /// Every client gets a success in the end, no other answer than the refusals 409 and 503 comes before it, and nothing panics.
+    /// Every client gets a success in the end, no other answer than the refusals 409 and 503 and a lost lease comes before it,
+    /// and nothing panics.
     Sound,
-    /// A 503 comes only while the store, or a process, is silent for a second in all.
+    /// A 503, or the 500 of a lost lease, comes only while the store, or a process, is silent for a second in all.
     TrueRefusal,
 }
 
@@ -88,9 +89,9 @@ pub struct Attempts {
     pub lost: usize,
     /// Requests refused with 409, because another request was running.
     pub in_progress: usize,
-    /// Requests refused with 503.
+    /// Requests refused with 503, or whose lease was lost.
     pub unavailable: usize,
-    /// When the last request was refused with 503.
+    /// When the last of them was refused.
     pub last_unavailable: Option<Micros>,
 }
 
@@ -103,7 +104,7 @@ pub struct Received {
     pub afterwards: Vec<(Key, Answer)>,
     /// The attempts of each client.
     pub attempts: Vec<Attempts>,
-    /// When clients were refused with 503.
+    /// When clients were refused with 503, or their lease was lost.
     pub unavailable: Vec<(Key, Micros)>,
 }
 
@@ -145,7 +146,7 @@ pub fn check(lines: &[Line], received: &Received) -> Verdict {
     }
     for (key, at) in &received.unavailable {
         if !traces.was_silent_before(*at) {
-            let message = format!("a 503 at {at} µs, although nothing was silent");
+            let message = format!("a 503 or a lost lease at {at} µs, although nothing was silent");
             checking.broken(Rule::TrueRefusal, *key, &message);
         }
     }

@@ -53,6 +53,11 @@ impl Client {
                         attempts.unavailable += 1;
                         attempts.last_unavailable = Some(now());
                     }
+                    // The client does not know whether its order was made, so it sends the same key again.
+                    500 if response.is_problem("lease_lost") => {
+                        attempts.unavailable += 1;
+                        attempts.last_unavailable = Some(now());
+                    }
                     _ => return (Answer::Unexpected(response.text()), attempts),
                 },
             }
@@ -127,18 +132,27 @@ impl Response {
 
     /// Whether this is a problem with this code that says when the client may come back.
     fn is_refusal(&self, code: &str) -> bool {
-        let has = |name: &str, is_valid: fn(&str) -> bool| {
-            let mut lines = self.head.iter().filter_map(|line| line.split_once(": "));
-            lines.any(|(of, value)| of.eq_ignore_ascii_case(name) && is_valid(value))
-        };
-        let body = String::from_utf8_lossy(&self.body);
-        has("content-type", |value| value == "application/problem+json")
-            && has("retry-after", |value| {
-                value.parse().is_ok_and(|seconds: u64| seconds > 0)
-            })
-            && body.contains(&format!("\"code\":\"{code}\""))
-            && body.contains("\"retryable\":true")
+        let is_time = |value: &str| value.parse().is_ok_and(|seconds: u64| seconds > 0);
+        self.is_problem(code)
+            && self.has("retry-after", is_time)
+            && self.contains("\"retryable\":true")
+    }
+
+    /// Whether this is a problem with this code, and no replay.
+    fn is_problem(&self, code: &str) -> bool {
+        let is_problem = |value: &str| value == "application/problem+json";
+        self.has("content-type", is_problem)
+            && self.contains(&format!("\"code\":\"{code}\""))
             && !self.is_replay
+    }
+
+    fn has(&self, name: &str, is_valid: fn(&str) -> bool) -> bool {
+        let mut lines = self.head.iter().filter_map(|line| line.split_once(": "));
+        lines.any(|(of, value)| of.eq_ignore_ascii_case(name) && is_valid(value))
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.body).contains(text)
     }
 
     pub(super) fn success(self) -> Answer {
@@ -184,6 +198,16 @@ mod tests {
         assert_eq!(first.call, Some(crate::history::Call::of(7)));
         let other = read("HTTP/1.1 201 Created\r\nlink: b\r\ndate: 2\r\n\r\n7.");
         assert_ne!(first.bytes, other.bytes);
+    }
+
+    #[test]
+    fn the_loss_of_a_lease_says_no_time() {
+        let text = "HTTP/1.1 500 Internal Server Error\r\ncontent-type: application/problem+json\r\n\r\n\
+            {\"code\":\"lease_lost\",\"retryable\":false}";
+        let lost = Response::read(text.as_bytes()).expect("a response");
+        assert!(lost.is_problem("lease_lost") && !lost.is_refusal("lease_lost"));
+        let other = Response::read(text.replace("lease_lost", "handler").as_bytes());
+        assert!(!other.expect("a response").is_problem("lease_lost"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub struct Figures {
     pub lost: usize,
     /// Requests refused with 409.
     pub in_progress: usize,
-    /// Requests refused with 503.
+    /// Requests refused with 503, or whose lease was lost.
     pub unavailable: usize,
     /// Replayed responses.
     pub replays: usize,
@@ -104,7 +104,7 @@ impl Figures {
             ),
             ("connections lost", &mut self.lost),
             ("409, in flight", &mut self.in_progress),
-            ("503", &mut self.unavailable),
+            ("503 or lost lease", &mut self.unavailable),
             ("replays", &mut self.replays),
             ("bodies started", &mut self.bodies),
             ("effects", &mut self.effects),
