@@ -97,7 +97,7 @@ async fn connecting_to_a_dead_or_silent_server_fails_in_time() {
         let begun = Instant::now();
         let error = RedisStore::connect(&server.url()).await.unwrap_err();
         assert!(
-            begun.elapsed() < Duration::from_secs(8),
+            begun.elapsed() < Duration::from_secs(25),
             "{:?}",
             begun.elapsed()
         );

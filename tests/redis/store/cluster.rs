@@ -146,17 +146,10 @@ async fn a_hanging_node_does_not_delay_the_other_nodes() {
             }
         }
     });
-    let worst = slowest(&store, async |store| {
+    let ask = async |store: &RedisStore| {
         store.get(answers).await.unwrap();
-    });
-    let unharmed = slowest(&control, async |store| {
-        store.get(answers).await.unwrap();
-    });
-    let (worst, unharmed) = tokio::join!(worst, unharmed);
-    eprintln!(
-        "the slowest answer of another node took {worst:?}, and {unharmed:?} without calls to the hanging node"
-    );
-    assert!(worst < Duration::from_secs(1) + unharmed, "{worst:?}");
+    };
+    assert_is_not_delayed(&store, &control, ask).await;
     hangs.resume().unwrap();
     unanswered.abort();
     works_for(&store, "a").await;
@@ -183,16 +176,32 @@ async fn a_hanging_node_does_not_delay_replicated_writes_to_other_nodes() {
             }
         }
     });
-    let worst = slowest(&store, async |store| until_claimed(store, answers).await);
-    let unharmed = slowest(&control, async |store| until_claimed(store, answers).await);
-    let (worst, unharmed) = tokio::join!(worst, unharmed);
-    eprintln!(
-        "the slowest claim of another node took {worst:?}, and {unharmed:?} without calls to the hanging node"
-    );
-    assert!(worst < Duration::from_secs(1) + unharmed, "{worst:?}");
+    let ask = async |store: &RedisStore| until_claimed(store, answers).await;
+    assert_is_not_delayed(&store, &control, ask).await;
     hangs.resume().unwrap();
     unanswered.abort();
     until_claimed(&store, "a").await;
+}
+
+/// Checks that requests of `store` take no longer than requests of `control`, which sends none to the hanging node. A busy machine
+/// also delays a request, so the check is repeated; a hanging node would delay requests each time.
+async fn assert_is_not_delayed(
+    store: &RedisStore,
+    control: &RedisStore,
+    ask: impl AsyncFn(&RedisStore),
+) {
+    let mut tries = 0;
+    loop {
+        let (worst, unharmed) = tokio::join!(slowest(store, &ask), slowest(control, &ask));
+        tries += 1;
+        eprintln!(
+            "try {tries}: the slowest request took {worst:?}, and {unharmed:?} in the control"
+        );
+        if worst < Duration::from_secs(1) + unharmed {
+            return;
+        }
+        assert!(tries < 5, "{worst:?}");
+    }
 }
 
 /// The longest time that one of many requests takes, one after another for five seconds.
@@ -380,7 +389,7 @@ async fn a_server_outside_a_cluster_is_refused_by_the_cluster_url() {
         "{}",
         chain(&error)
     );
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(20));
 }
 
 async fn add_least_user(cluster: &RedisCluster) {

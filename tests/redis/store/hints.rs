@@ -255,7 +255,7 @@ async fn subscribing_to_a_silent_server_fails_within_seconds() {
         let begun = Instant::now();
         assert!(store.subscribe("other").await.is_none());
         assert!(
-            begun.elapsed() < Duration::from_secs(5),
+            begun.elapsed() < Duration::from_secs(20),
             "{:?}",
             begun.elapsed()
         );

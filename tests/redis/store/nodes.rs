@@ -237,16 +237,24 @@ async fn a_node_that_hangs_does_not_hold_up_many_operations_on_others() {
         })
     });
     let unanswered: Vec<_> = unanswered.collect();
-    let begun = Instant::now();
-    let mut slowest = Duration::ZERO;
-    while begun.elapsed() < Duration::from_secs(5) {
-        let sent = Instant::now();
-        join_all(keys[&false].iter().map(|key| works_alone(&store, key))).await;
-        slowest = slowest.max(sent.elapsed());
-        sleep(Duration::from_millis(5)).await;
+    // A busy machine also delays operations, so the check is repeated; a node that hangs would delay them each time.
+    let mut tries = 0;
+    loop {
+        let begun = Instant::now();
+        let mut slowest = Duration::ZERO;
+        while begun.elapsed() < Duration::from_secs(5) {
+            let sent = Instant::now();
+            join_all(keys[&false].iter().map(|key| works_alone(&store, key))).await;
+            slowest = slowest.max(sent.elapsed());
+            sleep(Duration::from_millis(5)).await;
+        }
+        // Eight operations one after another.
+        if slowest < Duration::from_secs(2) {
+            break;
+        }
+        tries += 1;
+        assert!(tries < 5, "{slowest:?}");
     }
-    // Eight operations one after another.
-    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     hangs.resume().unwrap();
     for task in unanswered {
         task.abort();

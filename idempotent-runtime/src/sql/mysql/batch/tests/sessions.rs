@@ -124,7 +124,7 @@ fn a_batch_that_fails_leaves_no_trace() {
         let wait: i64 = wait.fetch_one(&mut *connection).await.unwrap();
         // The connection is open, so an open transaction would keep its rows.
         let absent = async { store.claim("absent", &OTHER, TTL).await };
-        let absent = timeout(Duration::from_secs(5), absent).await;
+        let absent = timeout(Duration::from_secs(10), absent).await;
         let held = store.get("held").await.unwrap();
         wait == 7 && matches!(absent, Ok(Ok(Claim::Claimed))) && held.is_some()
     };
