@@ -238,6 +238,11 @@ impl CutBytes {
         url.replace(&format!(":{}/", self.to), &format!(":{}/", self.from))
     }
 
+    /// The port of this listener.
+    pub fn port(&self) -> u16 {
+        self.from
+    }
+
     /// How many connections were made.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)

@@ -6,6 +6,7 @@ mod batches_of_mechanisms;
 mod checks;
 mod cluster;
 mod connection;
+mod cut_bytes;
 mod doctor;
 mod error_texts;
 mod hints;
