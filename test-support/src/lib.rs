@@ -13,6 +13,8 @@ pub mod databases;
 #[cfg(feature = "stores")]
 pub mod dropping;
 #[cfg(feature = "http")]
+pub mod forging;
+#[cfg(feature = "http")]
 pub mod http_client;
 #[cfg(feature = "stores")]
 pub mod implies;

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Method;
+use idempotent_runtime::Idempotency;
 use idempotent_runtime::http::Payload;
-use idempotent_runtime::store::{Store, StoreError, Swap, Wrap, async_trait};
-use idempotent_runtime::{Idempotency, MemoryStore};
 use tokio::sync::Barrier;
 
 use crate::shop::{BOTH, Shop};
+use support::forging::Forging;
 use support::http_client::{Reply, idempotency, keyed, layer, post, scoped};
 
 /// The lines of a response that its replay must have, too. actix keeps no order of different names.
@@ -189,40 +188,10 @@ async fn a_payload_may_be_compared_as_json() {
     }
 }
 
-/// A store whose writer adds the header `content-length: 2` to each stored response.
-#[derive(Debug)]
-struct Forging(MemoryStore);
-
-#[async_trait]
-impl Wrap for Forging {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.0
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let line = value.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-        // After the time, the status and the flags: the number of the headers, and the headers.
-        let count = line + 8 + 2 + 1;
-        let mut forged = value.to_vec();
-        forged[count + 3] += 1;
-        let header = [b"\0\x0econtent-length".as_slice(), b"\0\0\0\x012"].concat();
-        forged.splice(count + 4..count + 4, header);
-        Store::replace(&self.0, key, expected, &forged.into(), ttl).await
-    }
-}
-
 #[tokio::test]
 async fn a_forged_response_does_not_reach_the_wire() {
     for server in BOTH {
-        let handle = Idempotency::new(Forging(MemoryStore::new()));
+        let handle = Idempotency::new(Forging::new());
         let shop = Shop::start(server, &scoped(&handle).build()).await;
         let first = shop.service.send(keyed("/orders", "a"), "{}").await;
         assert_eq!(first.status, 201, "{server:?}");

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotence::MemoryStore;
 use idempotence::testkit::CountingStore;
+use idempotence::{Idempotency, MemoryStore};
+use support::forging::Forging;
 use tonic::{Code, Status};
 
 use crate::bank::{Bank, guarding, idempotency, keyed, plain, within};
@@ -175,4 +176,16 @@ async fn a_call_without_a_key_costs_nothing() {
         assert!(bank.pay(plain("7")).await.is_ok());
     }
     assert_eq!((bank.runs(), store.counts().total()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_forged_response_does_not_reach_the_wire() {
+    let idempotency = Idempotency::new(Forging::new());
+    let layer = guarding(&idempotency);
+    let bank = Bank::of(idempotency, layer).await;
+    bank.pay(keyed("a", "7")).await.unwrap();
+    let refused = bank.pay(keyed("a", "7")).await.unwrap_err();
+    let name = refused.metadata().get("idempotence-code").unwrap();
+    assert_eq!(name.to_str().unwrap(), "result_unavailable");
+    assert_eq!(bank.runs(), 1);
 }
