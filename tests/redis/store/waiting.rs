@@ -39,38 +39,54 @@ pub(crate) async fn assert_waiting_call_is_woken(
         assert!(Instant::now() < deadline, "there are no hints");
     };
     let (here, there) = (Idempotency::new(here), Idempotency::new(there));
-    let mut latencies = Vec::new();
-    for round in 0..ROUNDS {
-        let (runs, begun) = oneshot::channel();
-        let (end, ends) = oneshot::channel();
-        let body = async move {
-            runs.send(()).unwrap();
-            ends.await.unwrap();
-            Ok::<_, Error>(round)
-        };
-        let first = tokio::spawn(pay(&here, round).replay().run(body));
-        begun.await.unwrap();
-        let never = async { panic!("the body of a duplicate ran") };
-        let second = pay(&there, round).replay().run(never);
-        let second = tokio::spawn(async move {
-            let result: Result<u32, Error> = second.await;
-            (result.unwrap(), Instant::now())
-        });
-        let key = format!("idem:orders.pay:{}", Fingerprint::of(&(round,)).unwrap());
-        is_listened_to(servers, &key).await;
-
-        let ended = Instant::now();
-        end.send(()).unwrap();
-        let (result, answered) = second.await.unwrap();
-        assert_eq!((result, first.await.unwrap().unwrap()), (round, round));
-        latencies.push(answered - ended);
+    // A busy machine also delays a duplicate that is woken, so the check is repeated.
+    for first_round in (0..5).map(|at| at * ROUNDS) {
+        let mut latencies = Vec::new();
+        for round in first_round..first_round + ROUNDS {
+            latencies.push(latency(&here, &there, servers, round).await);
+        }
+        latencies.sort();
+        let median = latencies[latencies.len() / 2];
+        let (least, most) = (latencies[0], latencies[latencies.len() - 1]);
+        eprintln!(
+            "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
+        );
+        // Without a hint the store is polled again after at least 100 ms.
+        if median < Duration::from_millis(50) {
+            return;
+        }
     }
-    latencies.sort();
-    let median = latencies[latencies.len() / 2];
-    let (least, most) = (latencies[0], latencies[latencies.len() - 1]);
-    eprintln!(
-        "from the end of the body to its duplicate: {least:?} to {most:?}, median {median:?}"
-    );
-    // Without a hint the store is polled again after at least 100 ms.
-    assert!(median < Duration::from_millis(50), "{median:?}");
+    panic!("no hint woke the duplicates");
+}
+
+/// The time from the end of a body to the result of its duplicate.
+async fn latency(
+    here: &Idempotency,
+    there: &Idempotency,
+    servers: &[RedisServer],
+    round: u32,
+) -> Duration {
+    let (runs, begun) = oneshot::channel();
+    let (end, ends) = oneshot::channel();
+    let body = async move {
+        runs.send(()).unwrap();
+        ends.await.unwrap();
+        Ok::<_, Error>(round)
+    };
+    let first = tokio::spawn(pay(here, round).replay().run(body));
+    begun.await.unwrap();
+    let never = async { panic!("the body of a duplicate ran") };
+    let second = pay(there, round).replay().run(never);
+    let second = tokio::spawn(async move {
+        let result: Result<u32, Error> = second.await;
+        (result.unwrap(), Instant::now())
+    });
+    let key = format!("idem:orders.pay:{}", Fingerprint::of(&(round,)).unwrap());
+    is_listened_to(servers, &key).await;
+
+    let ended = Instant::now();
+    end.send(()).unwrap();
+    let (result, answered) = second.await.unwrap();
+    assert_eq!((result, first.await.unwrap().unwrap()), (round, round));
+    answered - ended
 }
