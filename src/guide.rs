@@ -11,13 +11,17 @@
 //! | how that layer answers the test cases of other libraries | [`http_conformance`] |
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
+//! | what a Redis of AWS, Google, Azure, Alibaba or Huawei needs | [`managed_redis`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
+//! | the lines for a payment button, a webhook, a queue, cron, an upload, a coupon, an import, a saga | [`recipes`] |
+//! | how to come from `SET NX`, Redisson, lock4j, RuoYi, `idempotent`, Powertools or ShedLock | [`migrating`] |
 //! | how to replace a table of idempotency keys that you wrote by hand | [`hand_written`] |
 //! | how to use tokens, counters, seen-sets, Bloom filters, order numbers and request ids | [`mechanisms`] |
 //! | how to call a guarded function from code without `async`, from smol, and from actix | [`runtimes`] |
 //! | how to test functions that have the attribute | [`testing`] |
 //! | how to change settings without compiling | [`settings`] |
-//! | how to see what happens, and how to free a stuck key | [`observability`] |
+//! | what to do: a stuck key, an outage, a deploy, an alarm, a shutdown | [`runbooks`] |
+//! | how to see what happens: events, the log, metrics | [`observability`] |
 //! | what is promised with which store, and how it was tested | [`guarantees`] |
 //! | who is trusted with what | [`security`] |
 //! | how another language makes the same key | [`fingerprint`](crate::fingerprint) |
@@ -64,16 +68,32 @@ pub mod http_profiles {}
 pub mod keys {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/managed-redis.md")]
+pub mod managed_redis {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/mechanisms.md")]
 pub mod mechanisms {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/migrating.md")]
+pub mod migrating {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/observability.md")]
 pub mod observability {}
 
 #[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/recipes.md")]
+pub mod recipes {}
+
+#[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/results.md")]
 pub mod results {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/runbooks.md")]
+pub mod runbooks {}
 
 /// Who is trusted with what, how to protect a store and its users, and what was tested.
 ///
@@ -97,8 +117,13 @@ pub mod store_contract {}
 #[doc = include_str!("../docs/guide/stores.md")]
 pub mod stores {}
 
+// The page needs the feature: its examples do not compile without it.
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/guide/testing.md")]
+#[cfg_attr(feature = "testkit", doc = include_str!("../docs/guide/testing.md"))]
+#[cfg_attr(
+    not(feature = "testkit"),
+    doc = "How to test: see the feature `testkit`."
+)]
 pub mod testing {}
 
 #[doc = include_str!("links.md")]

@@ -28,6 +28,17 @@ fn the_options_have_one_table() {
 }
 
 #[test]
+fn each_recipe_has_at_most_120_words_beside_its_code() {
+    let page = include_str!("../../docs/guide/recipes.md");
+    let (recipes, _) = page.split_once("\nNot here: ").expect("the end");
+    for recipe in recipes.split("\n## ").skip(1) {
+        let text = recipe.split("```").step_by(2);
+        let words: usize = text.map(|text| text.split_whitespace().count()).sum();
+        assert!(words <= 120, "{words}: {recipe}");
+    }
+}
+
+#[test]
 fn links_between_pages_lead_to_files_and_headings() {
     let pages = pages();
     assert!(pages.len() > 20, "{:?}", pages.keys());

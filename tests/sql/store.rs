@@ -17,6 +17,7 @@ mod processes;
 mod purge;
 mod races;
 mod refusals;
+mod runbook;
 mod schema;
 mod sessions;
 mod statements;

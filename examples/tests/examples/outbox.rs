@@ -48,6 +48,19 @@ async fn a_shop_that_is_not_killed_asks_the_carrier_once_for_each_order() {
     assert_eq!(shop.requests, [1; 10]);
 }
 
+/// The recipe shows code of the example, so that it compiles and runs.
+#[test]
+fn the_recipe_shows_code_of_this_example() {
+    let example = include_str!("../../outbox.rs");
+    let lines: Vec<_> = example.lines().map(str::trim).collect();
+    let page = include_str!("../../../docs/guide/recipes.md");
+    let blocks: Vec<_> = page.split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(blocks.len(), 1);
+    for line in blocks[0].split("```").next().unwrap().lines() {
+        assert!(lines.contains(&line.trim()), "{line}");
+    }
+}
+
 /// The tables after a shop was killed, started again, and finished.
 struct Killed {
     /// The number of orders that were paid and not shipped at the kill.

@@ -1,11 +1,12 @@
 //! The compare-and-delete command of new servers.
 
+use bytes::Bytes;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{self, cmd};
 use idempotent_runtime::store::Swap;
 use idempotent_runtime::{RedisStore, Store};
 
-use crate::store::servers::{DONE, TTL, VALUE, removes_natively, send, url_of_user};
+use crate::store::servers::{DONE, TTL, VALUE, key, removes_natively, send, shared, url_of_user};
 
 #[tokio::test]
 async fn a_release_on_a_new_server_needs_no_script() {
@@ -48,5 +49,21 @@ async fn without_the_permission_the_script_removes() {
         store.claim("key", &VALUE, TTL).await.unwrap();
         assert_eq!(store.remove("key", &VALUE).await.unwrap(), Swap::Done);
         assert!(!removes_natively(&store));
+    }
+}
+
+#[tokio::test]
+async fn the_script_of_the_runbook_removes_only_the_record_of_the_owner() {
+    let page = include_str!("../../../docs/guide/runbooks.md");
+    let (_, script) = page.split_once("redis-cli EVAL \"").unwrap();
+    let (script, _) = script.split_once("\" 1 $KEY owner=").unwrap();
+
+    let server = RedisServer::shared().unwrap();
+    let (store, key) = (shared().await, key());
+    let record = Bytes::from_static(b"idem1 R owner=0f1e payload=-\n");
+    store.claim(&key, &record, TTL).await.unwrap();
+    for (owner, removed) in [("owner=ffff", 0), ("owner=0f1e", 1), ("owner=0f1e", 0)] {
+        let eval = cmd("EVAL").arg(script).arg(1).arg(&key).arg(owner).clone();
+        assert_eq!(send(server, &eval).await, redis::Value::Int(removed));
     }
 }
