@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn the_docs_name_every_kind() {
         let (_, section) = PAGE.split_once("# Events\n").unwrap();
-        let (section, _) = section.split_once("\n# Where events go\n").unwrap();
+        let (section, _) = section.split_once("\n## Where events go\n").unwrap();
         let (_, ends) = section.split_once("exactly one way:").unwrap();
         assert_eq!(named(ends, "A call may also"), labels(EventKind::is_end));
         let (_, operations) = section.split_once("ends in exactly one of").unwrap();
