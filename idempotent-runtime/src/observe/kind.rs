@@ -89,7 +89,7 @@ event_kinds! {
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
     /// The result is too large or cannot be serialized, or the store is full.
-    NotKept => "not_kept", Note, WARN, "the result was not stored; the claim stays for the whole ttl";
+    NotKept => "not_kept", Note, WARN, "the result was not stored, so no duplicate gets it";
     /// A claim without an answer could not be withdrawn: it may hold the key until its lease expires.
     NotWithdrawn => "not_withdrawn", Note, WARN, "an unanswered claim could not be withdrawn; it may hold the key until it expires";
     /// The claim had expired or was removed before the call removed it.
