@@ -9,7 +9,7 @@ use idempotent_runtime::{
     Release, Renew, Store,
 };
 use serde::{Deserialize, Serialize};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::protocol::guarded::{forever, never, secs};
 
@@ -48,6 +48,23 @@ async fn the_builder_makes_the_key_of_the_attribute_and_runs_once() {
     let again = pay(&idempotency).run(never::<i32>()).await;
     let refused: Error = again.unwrap_err();
     assert_eq!(refused.code(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_makes_its_own_call_is_refused_after_its_wait() {
+    let store = MemoryStore::new();
+    let idempotency = on(&store);
+    for wait in [None, Some(secs(2))] {
+        let began = Instant::now();
+        let inner = match wait {
+            Some(wait) => pay(&idempotency).wait(wait),
+            None => pay(&idempotency),
+        };
+        let outer = pay(&idempotency).run(async { inner.run(never::<()>()).await });
+        let refused: Error = outer.await.unwrap_err();
+        assert_eq!(refused.code(), "in_progress");
+        assert_eq!(began.elapsed(), wait.unwrap_or_default());
+    }
 }
 
 #[tokio::test(start_paused = true)]
