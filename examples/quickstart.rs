@@ -1,4 +1,4 @@
-//! A user clicks "upload" ten times. The import runs once.
+//! A user clicks "pay" ten times. The card is charged once, and each click gets the receipt.
 //!
 //! ```text
 //! cargo run -p idempotence-examples --bin quickstart
@@ -7,23 +7,28 @@
 #![allow(clippy::print_stdout)]
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
 
-use idempotence::{Error, Idempotency, idempotent};
+use idempotence::{Error, Idempotency, Once, idempotent};
 use tokio::task::JoinSet;
 
-#[derive(Debug)]
-struct Report {
-    rows: usize,
-}
+/// What the bank has charged.
+static CHARGES: AtomicU64 = AtomicU64::new(0);
 
-/// Imports a file of comma-separated lines. An import is slow, and must not run twice at the same time.
-#[idempotent(key = "user_id, file_md5", ttl = "30s", release = true)]
-async fn upload(user_id: u64, file_md5: String, file: Vec<u8>) -> Result<Report, Error> {
-    println!("user {user_id}: importing {file_md5} …");
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    let rows = file.split(|byte| *byte == b'\n').count();
-    Ok(Report { rows })
+/// Charges a card, and returns the number of the receipt. An equal call gets the same receipt for 24 hours.
+#[idempotent(
+    name = "orders.pay",
+    key = "user_id, order_no",
+    payload = "cents",
+    ttl = "24h",
+    replay = true,
+    wait = "5s"
+)]
+async fn pay(user_id: u64, order_no: u64, cents: u64) -> Result<Once<u64>, Error> {
+    println!("  the bank charges {cents} cents to user {user_id}");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(Once::Executed(CHARGES.fetch_add(1, Ordering::Relaxed) + 1))
 }
 
 #[tokio::main]
@@ -45,31 +50,52 @@ async fn main() -> ExitCode {
 async fn quickstart() -> Result<(), Box<dyn std::error::Error>> {
     let url = store_url(std::env::args().skip(1))?;
     Idempotency::from_url(&url).await?.install()?;
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let order_no = u64::try_from(since_epoch.as_micros())?; // a new order in each run
 
-    let mut clicks = JoinSet::new();
-    for _ in 0..10 {
-        let file = b"id,amount\n1,100\n2,250".to_vec();
-        clicks.spawn(upload(7, "9f86d081884c7d65".to_owned(), file));
-    }
-
-    let (mut ran, mut refused) = (0, 0);
+    println!("Ten clicks at once:");
+    let begin = Instant::now();
+    let mut clicks: JoinSet<_> = (0..10).map(|_| pay(7, order_no, 4990)).collect();
+    let (mut ran, mut got) = (0, 0);
     while let Some(click) = clicks.join_next().await {
-        match click? {
-            Ok(report) => {
-                println!("imported {} rows", report.rows);
-                ran += 1;
-            }
-            Err(error) if error.is_duplicate() => {
-                if refused == 0 {
-                    println!("refused: {error}");
-                }
-                refused += 1;
-            }
-            Err(error) => return Err(error.into()),
+        match click?? {
+            Once::Executed(1) => ran += 1,
+            Once::Replayed(1) => got += 1,
+            other => return Err(format!("another receipt: {other:?}").into()),
         }
     }
-    println!("10 calls: {ran} ran, {refused} refused");
+    println!(
+        "  {ran} ran, {got} waited for it: ten times receipt 1; {}",
+        took(begin)
+    );
+
+    println!("The answer was lost, so the client tries again:");
+    let begin = Instant::now();
+    let again = pay(7, order_no, 4990).await?;
+    println!("  the same receipt: {again:?}; {}", took(begin));
+
+    println!("The same order with another amount:");
+    let begin = Instant::now();
+    match pay(7, order_no, 5990).await {
+        Err(error) => println!("  refused: {}; {}", error.code(), took(begin)),
+        Ok(receipt) => return Err(format!("a second payment: {receipt:?}").into()),
+    }
+
+    println!("Another order:");
+    let begin = Instant::now();
+    let other = pay(7, order_no + 1, 4990).await?;
+    println!("  a new receipt: {other:?}; {}", took(begin));
+
+    let charges = CHARGES.load(Ordering::Relaxed);
+    println!(
+        "13 calls, 2 orders, {charges} charges. A charge takes 300 ms, the rest is the guard."
+    );
     Ok(())
+}
+
+/// The time since `begin`.
+fn took(begin: Instant) -> String {
+    format!("{:.3} ms", begin.elapsed().as_secs_f64() * 1000.0)
 }
 
 fn store_url(mut args: impl Iterator<Item = String>) -> Result<String, String> {

@@ -8,5 +8,6 @@ mod http_orders;
 mod import_rows;
 mod lock_check_update;
 mod outbox;
+mod quickstart;
 mod service;
 mod stream_consumer;
