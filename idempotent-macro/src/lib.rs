@@ -22,6 +22,8 @@ mod tests;
 mod value;
 
 #[expect(missing_docs, reason = "documented where the facade re-exports it")]
+#[doc(alias("幂等", "防重复提交", "重复提交", "分布式锁"))]
+#[doc(alias("setnx", "dedup", "exactly-once", "redlock", "watchdog"))]
 #[proc_macro_attribute]
 pub fn idempotent(options: TokenStream, item: TokenStream) -> TokenStream {
     expand::expand(options.into(), &item.into()).into()

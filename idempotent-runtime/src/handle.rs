@@ -29,6 +29,7 @@ use crate::protocol::shared::Shared;
 /// idempotency.install()?;
 /// # Ok::<(), idempotence::SetupError>(())
 /// ```
+#[doc(alias("幂等"))]
 #[derive(Clone)]
 pub struct Idempotency(Arc<Shared>);
 

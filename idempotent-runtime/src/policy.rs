@@ -19,6 +19,7 @@ pub enum Release {
 }
 
 /// How long the lease of a running body is renewed.
+#[doc(alias("watchdog"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Renew {
     /// `renew = true`: for the longer of one hour and the lease.

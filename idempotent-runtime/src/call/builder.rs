@@ -44,6 +44,7 @@ use crate::result::replay_mode::{HoldErr, ReplayOk, ReplayOkAndErr};
 /// }
 /// # Ok(()) }
 /// ```
+#[doc(alias("幂等", "防重复提交", "setnx", "dedup"))]
 #[must_use = "a call does nothing until it is run"]
 pub struct GuardedCall<A = Answers, K = Given, T = Given> {
     call: Call,

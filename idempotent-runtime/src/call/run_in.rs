@@ -62,6 +62,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// If the future is dropped, the row may be in the transaction: roll back the transaction. If it is dropped while it waits,
     /// a connection to SQLite is busy until the wait ends, and its `busy_timeout` stays changed.
+    #[doc(alias("去重表", "exactly-once"))]
     pub async fn run_in<X, R>(
         self,
         tx: &mut X,

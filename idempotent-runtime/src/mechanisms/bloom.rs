@@ -84,6 +84,7 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 ///
 /// Processes that share a filter must give it the same settings. Another capacity or error rate makes another filter, which is
 /// empty at first.
+#[doc(alias("布隆过滤器"))]
 #[derive(Clone)]
 pub struct Bloom {
     shared: Arc<Shared>,

@@ -72,6 +72,7 @@ use crate::store::{Claim, StoreErrorKind, Swap};
 /// Each member is a record, which expires when the retention of the member ends. So a set with steady traffic does not grow
 /// without a limit, and does not forget everything at once. On Redis a member takes about 180 bytes. A later change of the
 /// retention affects new members only.
+#[doc(alias("dedup"))]
 #[derive(Clone)]
 pub struct SeenSet(Arc<Set>);
 

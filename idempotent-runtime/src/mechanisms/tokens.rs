@@ -48,6 +48,7 @@ use crate::store::Claim;
 /// assert!(matches!(again, Err(Error::TokenUsed(_))));
 /// # Ok(()) }
 /// ```
+#[doc(alias("令牌", "防重复提交"))]
 #[derive(Debug, Clone)]
 pub struct Tokens {
     shared: Arc<Shared>,

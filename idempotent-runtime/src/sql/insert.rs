@@ -50,6 +50,7 @@ use super::row::{Column, Row, explain_table};
 /// PostgreSQL refuses the statement (55000) for a table with a `DEFERRABLE` unique constraint. For such a table, and for
 /// other forms of `INSERT`, write the statement yourself and pass its error to [`duplicate_of`](super::duplicate_of). A
 /// deferred constraint is checked at the commit, which then fails.
+#[doc(alias("去重表", "dedup"))]
 pub fn insert_once<DB: Database>(table: &str) -> InsertOnce<'_, DB> {
     InsertOnce {
         row: Row::new(table),

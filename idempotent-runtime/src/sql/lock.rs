@@ -75,6 +75,7 @@ pub(super) mod waiting;
 /// A function with the attribute and `release = true` on a SQL store is locked in the same way: its lease is renewed, and
 /// its body is stopped when the lease is lost. It has no fence. Use `Lock` for work that is not one function, or if you
 /// need the fence.
+#[doc(alias("分布式锁", "redlock", "watchdog"))]
 pub struct Lock<DB: Database> {
     pool: Pool<DB>,
 }

@@ -50,6 +50,7 @@ use super::row::{Condition, Row, RowChange, explain_table};
 /// `#[sqlx(type_name = "text")]` for any text, `#[sqlx(type_name = "order_status")]` for a type made by `CREATE TYPE`. If the
 /// column may be NULL, the states are `Option`s, and `None` is a state like any other. The database compares states by the
 /// collation of the column, which ignores case by default on MySQL.
+#[doc(alias("状态机"))]
 pub fn transition<DB: Database, S>(table: &str) -> TransitionUpdate<'_, DB, S> {
     TransitionUpdate {
         row: Row::new(table),
