@@ -2,6 +2,9 @@
 //!
 //! | you want to know | page |
 //! | --- | --- |
+//! | which mechanism for which case | [`choosing`] |
+//! | what each word means, on one time line | [`how_it_works`] |
+//! | short answers, and ten pitfalls | [`faq`] |
 //! | what each option means, and when a key is free again | [the attribute](macro@crate::idempotent) |
 //! | what a duplicate gets: which error, and what its client does | [`errors`] |
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
@@ -24,6 +27,7 @@
 //! | how to see what happens: events, the log, metrics | [`observability`] |
 //! | what is promised with which store, and how it was tested | [`guarantees`] |
 //! | who is trusted with what | [`security`] |
+//! | what a coding assistant writes, and what not | [`assistants`] |
 //! | how another language makes the same key | [`fingerprint`](crate::fingerprint) |
 //! | how to write a store | [`store`](crate::store) |
 //! | which operations stores will have (for maintainers) | [`store_contract`] |
@@ -31,9 +35,29 @@
 // Each page begins with the links of rustdoc: the first definition of a link counts, and the definitions
 // at the end of a page lead to its neighbours in the repository.
 
+// The blocks of the page need these features.
+#[doc = include_str!("links.md")]
+#[cfg_attr(
+    all(feature = "axum", feature = "http", feature = "sqlite"),
+    doc = include_str!("../llms.txt")
+)]
+#[cfg_attr(
+    not(all(feature = "axum", feature = "http", feature = "sqlite")),
+    doc = "What a coding assistant writes: see `llms.txt`."
+)]
+pub mod assistants {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/choosing.md")]
+pub mod choosing {}
+
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/faq.md")]
+pub mod faq {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/guarantees.md")]
@@ -42,6 +66,10 @@ pub mod guarantees {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/hand-written.md")]
 pub mod hand_written {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/how-it-works.md")]
+pub mod how_it_works {}
 
 // The page needs the layer and axum: its examples do not compile without these features.
 #[doc = include_str!("links.md")]

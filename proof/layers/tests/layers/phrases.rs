@@ -36,8 +36,8 @@ const MARKS: [&str; 7] = ["//", "///", "//!", "#", "--", "*", ">"];
 const ADVICE: &str = "name the subject, say what it does, then why";
 
 /// The endings of the files that people read.
-const ENDINGS: [&str; 9] = [
-    "rs", "md", "toml", "sql", "lua", "sh", "yml", "html", "stderr",
+const ENDINGS: [&str; 10] = [
+    "rs", "md", "txt", "toml", "sql", "lua", "sh", "yml", "html", "stderr",
 ];
 
 /// Folders without sources of this repository.
