@@ -98,6 +98,20 @@ impl<DB: Database> SqlStore<DB> {
     /// * on SQLite one connection (`max_connections(1)`): writers to a file take turns, and the queue of the pool is fairer
     ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
     ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
+    ///
+    /// # Behind `PgBouncer`
+    ///
+    /// Set `ignore_startup_parameters = extra_float_digits`. The modes of its pool:
+    ///
+    /// * `session`, in every version. Each connection keeps its session, so `default_pool_size` is at least the sum of the
+    ///   `max_connections` of all your pools: a connection beyond it waits for `query_wait_timeout` (120 s), and fails.
+    /// * `transaction`, from 1.21 on, with `max_prepared_statements` above 0 and sqlx's statement cache on:
+    ///   `statement-cache-capacity=0` costs one more round trip for each statement, and closes none. A `SET` of one client stays in a
+    ///   session that all share, and [`connect`](Self::connect) sets a `lock_timeout`: so make the pool yourself, without
+    ///   `after_connect`, and set it by `ALTER ROLE … SET lock_timeout = '1s'`. The statement of a batch sets its own.
+    ///
+    /// Before 1.21 the mode `transaction` may run a prepared statement in a session that does not know it, or that knows another
+    /// by its name. No setting of sqlx changes this: it prepares in one request, and executes in the next.
     pub fn new(pool: Pool<DB>) -> Self {
         let purging = Some(Purging::every(purge::PERIOD, &pool));
         let store = Self {
@@ -201,10 +215,19 @@ impl<DB: Database> SqlStore<DB> {
     /// pool for up to 100 ms, unless the pool has no other. A call whose batch has no connection of the pool before its
     /// deadline gets an error that says so, and its change is not sent.
     ///
-    /// On MySQL and MariaDB a batch is two round trips: its values, and then all its statements in one request. Statements that
-    /// wait for a lock for longer than 100 ms (on MySQL: a second) are given up, and the changes are sent by themselves. Use
-    /// `false` with `binlog_format = STATEMENT`. A server that does not know these statements, or a proxy that does not pass on
-    /// several statements in one request, refuses the first batch: then the store logs a warning, and sends each change by itself.
+    /// * On PostgreSQL a batch is one statement, which skips locked rows and waits at most 100 ms for an uncommitted row. With counts
+    ///   among the changes, or in sessions that are `REPEATABLE READ` or `SERIALIZABLE`, it is one READ COMMITTED transaction. If
+    ///   the process stops inside of it, the server ends the session after a second, and nothing of it is applied.
+    /// * On MySQL and MariaDB a batch is two round trips: its values, in variables of the session (`@idempotence_…`), and then all its
+    ///   statements in one request. The transaction is READ UNCOMMITTED, which locks no gaps; every answer is read with a lock, or
+    ///   after the commit. Statements that wait for a lock for longer than 100 ms (on MySQL: a second) are given up, and the changes
+    ///   are sent by themselves. If the process stops, the server runs the transaction to its end. Use `false` with
+    ///   `binlog_format = STATEMENT`, and behind a proxy that does not pass on variables of a session. A server that does not know
+    ///   these statements, or a proxy that does not pass on several statements in one request, refuses the first batch: then the
+    ///   store logs a warning, and sends each change by itself.
+    /// * On SQLite a file accepts as many commits in a second as the disk can sync, for example a thousand, so hundreds of calls share
+    ///   a few. Use `false` if processes that share the file may be suspended: a process that is suspended inside of a transaction
+    ///   blocks the file.
     ///
     /// Clones that were made before keep their setting.
     #[must_use]
