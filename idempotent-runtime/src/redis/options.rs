@@ -106,6 +106,7 @@ impl RedisOptions {
     ///
     /// In a cluster the operations of each node gather, and go straight to this node. An operation that the node redirects is
     /// sent again alone, to the node that it names, or by the client of the cluster. With `false` this client sends everything.
+    /// It also does in a cluster of one node that announces no name.
     ///
     /// On a connection of a client that this crate does not know, each operation is its own request. A batch of writes that wait
     /// for [`replicas`](Self::replicas) waits for them once.
