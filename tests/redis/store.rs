@@ -13,6 +13,7 @@ mod hints;
 mod load;
 mod nodes;
 mod oversize;
+mod permissions;
 mod proxied;
 mod records;
 mod refusals;

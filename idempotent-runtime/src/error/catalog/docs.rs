@@ -45,7 +45,7 @@ fn the_list_of_the_attribute_names_every_error_of_a_call_once() {
         .split_once("# Errors\n")
         .expect("a section about errors");
     let (section, _) = section
-        .split_once("\n# ")
+        .split_once("\n## ")
         .expect("a section after the errors");
     let mut missing = named_samples();
     for item in section.lines().filter_map(|line| line.strip_prefix("* ")) {

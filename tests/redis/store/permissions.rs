@@ -1,0 +1,93 @@
+//! The permissions of `SECURITY.md` are enough for every operation: the server refuses nothing.
+
+use std::time::Duration;
+
+use idempotence_test_servers::RedisServer;
+use idempotent_runtime::redis::redis::{Value, cmd};
+use idempotent_runtime::store::Hint;
+use idempotent_runtime::testkit::conformance;
+use idempotent_runtime::{Error, FirstTime, Idempotency, OrderNumbers, Placed, RedisStore};
+
+use crate::store::servers::{TTL, send, url_of_user};
+use crate::store::waiting::assert_waiting_call_is_woken;
+
+const PAGE: &str = include_str!("../../../SECURITY.md");
+
+/// A store of a user with the permissions of the page, and those of these rows of its table.
+async fn store(server: &RedisServer, rows: &[&str], keys: &str) -> RedisStore {
+    let (_, rules) = PAGE.split_once("ACL SETUSER idempotence ").unwrap();
+    let (rules, _) = rules.split_once('\n').unwrap();
+    let mut rules = rules.replace(">password", ">s3cret").replace("idem:*", keys);
+    for row in rows {
+        let (_, row) = PAGE.split_once(&format!("| {row} | `")).expect(row);
+        rules = format!("{rules} {}", row.split_once('`').unwrap().0);
+    }
+    let rules: Vec<_> = rules.split(' ').collect();
+    send(server, cmd("ACL").arg("SETUSER").arg("idempotence").arg(&rules)).await;
+    RedisStore::connect(&url_of_user(server, "idempotence")).await.unwrap()
+}
+
+async fn assert_nothing_was_refused(server: &RedisServer) {
+    let refusals = send(server, cmd("ACL").arg("LOG")).await;
+    assert_eq!(refusals, Value::Array(Vec::new()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
+    let server = RedisServer::start().unwrap();
+    let [here, there] = [
+        store(&server, &[], "idem:*").await,
+        store(&server, &[], "idem:*").await,
+    ];
+    let handle = Idempotency::new(here.clone());
+    assert_waiting_call_is_woken(here, there, &[]).await;
+
+    let held = handle.call("orders.pay").key(&"held").ttl(TTL).replay();
+    held.run(async { Ok::<_, Error>(7) }).await.unwrap();
+    let peek = handle.peek("orders.pay", &("held",)).await.unwrap();
+    handle.forget(&peek.unwrap()).await.unwrap();
+
+    let token = handle.tokens().issue(&7, "orders.submit", TTL).await.unwrap();
+    let redeemed = handle.tokens().redeem(token.as_str(), &7, "orders.submit").await;
+    assert!(redeemed.unwrap().give_back().await.unwrap());
+
+    let counter = handle.counter("pages.submit", 1, TTL).unwrap();
+    counter.attempt("page").await.unwrap();
+    counter.attempt("page").await.unwrap_err();
+
+    let seen = handle.seen_set("invoices", TTL).unwrap();
+    let FirstTime::Yes(added) = seen.first_time("invoice").await.unwrap() else {
+        panic!("the invoice is new");
+    };
+    assert!(added.take_back().await.unwrap());
+
+    let secret = "a secret of 16 bytes at least";
+    let numbers = OrderNumbers::new(&handle, "orders", secret).await.unwrap();
+    let number = numbers.issue(&7).unwrap();
+    let placed = numbers.redeem(number.as_str(), &7, async |_, _| Ok::<_, Error>(Placed::New(())));
+    placed.await.unwrap();
+    assert_nothing_was_refused(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_permits_fences_and_filters() {
+    let server = RedisServer::start().unwrap();
+    let store = store(&server, &["fences", "Bloom filters"], "idem:*").await;
+    let handle = Idempotency::new(store);
+    let call = handle.call("orders.pack").key(&7).ttl(TTL).fence();
+    let fence = call.run_with(async |cx| cx.try_fence()).await.unwrap();
+    assert!(fence > 0);
+    let filter = handle.bloom("orders.no", 1000, 0.01, Duration::from_hours(1)).unwrap();
+    assert_eq!(filter.hint("1").await.unwrap(), Hint::Unseen);
+    assert_eq!(filter.stats().await.unwrap().unwrap().members, 1);
+    assert_nothing_was_refused(&server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_permits_every_operation_of_the_conformance_suite() {
+    let server = RedisServer::start().unwrap();
+    let store = store(&server, &["fences", "Bloom filters"], "*").await;
+    let failures = conformance::failures(async || store.clone()).await;
+    assert!(failures.is_empty(), "{failures:?}");
+    assert_nothing_was_refused(&server).await;
+}
