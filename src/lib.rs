@@ -2,6 +2,8 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+/// Of several equal calls of an `async fn` only one runs, on one machine or on many that share a store.
+///
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/attribute.md")]
 pub use idempotent_macro::idempotent;

@@ -13,7 +13,11 @@ fn each_promise_is_one_row_of_all_pages() {
         .flat_map(|(kind, last)| (1..=last).map(move |number| format!("| {kind}{number} | ")));
     for id in ids {
         let lines = texts.iter().flat_map(|text| text.lines());
-        assert_eq!(lines.filter(|line| line.starts_with(&id)).count(), 1, "{id}");
+        assert_eq!(
+            lines.filter(|line| line.starts_with(&id)).count(),
+            1,
+            "{id}"
+        );
     }
 }
 

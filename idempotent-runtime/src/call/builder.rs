@@ -270,7 +270,8 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         self.answering(|answers| answers.error(Conversion::new(error)))
     }
 
-    /// Sets what counts as a success. Default: `Ok`.
+    /// Sets what counts as a success. Default: `Ok`. An `Err` that counts has no value for [`replay`](GuardedCall::replay): its duplicates
+    /// get [`Error::AlreadyDone`].
     pub fn success<R, F>(self, success: F) -> Answering<E, F, D, M, K, T>
     where
         F: Fn(&R) -> bool,
@@ -331,7 +332,8 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
 
 impl<E, S, D, K, T> GuardedCall<Answers<E, S, D>, K, T> {
     /// Stores the value of a success, and answers duplicates with it; not with [`Release::Always`]. The record notes the name of its type
-    /// without the path: for another name a duplicate gets [`Error::ResultUnavailable`].
+    /// without the path: for another name a duplicate gets [`Error::ResultUnavailable`]. With [`Release::Never`] it is stored until the
+    /// claim would have expired, and until the call ends a duplicate of another process gets [`Error::Taken`].
     pub fn replay<R, Via>(mut self) -> Answering<E, S, D, ReplayOk<R>, K, T>
     where
         R: Replay<Via>,

@@ -214,6 +214,8 @@ impl<I> IdempotencyContext<I> {
     /// How many runs of the key began since its last success, this run included: 1 for the first run, 2 for the next run after
     /// one that failed, died or was dropped.
     ///
+    /// A call that is refused before its body, as by a used token, is no run.
+    ///
     /// `None` if nothing counts the runs: the call has no option `fence`, or is not [guarded](Self::is_guarded). The count is
     /// forgotten with the number of the fence, a day after the last run or after its `ttl`, whichever is longer.
     pub fn attempt(&self) -> Option<u32> {

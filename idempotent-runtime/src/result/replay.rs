@@ -11,7 +11,7 @@ use crate::result::once::Once;
 ///
 /// `Result<T, E>` implements it for every `T` that is `Serialize` and `DeserializeOwned`, and so does `Result<Once<T>, E>` (see
 /// [`Once`]). With the feature `axum` the success may also be a `Json<T>`, a `StatusCode`, a `HeaderMap`, or a tuple such as
-/// `(StatusCode, HeaderMap, Json<T>)`; with `actix` a `web::Json<T>`; with `tonic` it may be a `Response<T>`, which is stored without its metadata. You may implement the trait for your own return type that is not a `Result`. Do not set the
+/// `(StatusCode, HeaderMap, Json<T>)`; with `actix` a `web::Json<T>`; with `tonic` it may be a `Response<T>`, which is stored without its metadata (messages of `prost` need `serde` for this, by `pbjson` or `type_attribute`). You may implement the trait for your own return type that is not a `Result`. Do not set the
 /// parameter: it only separates the implementations of this crate.
 ///
 /// ```

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use idempotence_test_servers::RedisServer;
+use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::redis::redis::{Value, cmd};
 use idempotent_runtime::store::Hint;
 use idempotent_runtime::testkit::conformance;
-use idempotent_runtime::{Error, FirstTime, Idempotency, OrderNumbers, Placed, RedisStore};
+use idempotent_runtime::{
+    Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed, RedisStore,
+};
+use tokio::sync::oneshot;
 
-use crate::store::servers::{TTL, send, url_of_user};
-use crate::store::waiting::assert_waiting_call_is_woken;
+use crate::store::servers::{MAX_WAIT, TTL, is_listened_to, send, url_of_user};
 
 const PAGE: &str = include_str!("../../../SECURITY.md");
 
@@ -17,14 +20,26 @@ const PAGE: &str = include_str!("../../../SECURITY.md");
 async fn store(server: &RedisServer, rows: &[&str], keys: &str) -> RedisStore {
     let (_, rules) = PAGE.split_once("ACL SETUSER idempotence ").unwrap();
     let (rules, _) = rules.split_once('\n').unwrap();
-    let mut rules = rules.replace(">password", ">s3cret").replace("idem:*", keys);
+    let mut rules = rules
+        .replace(">password", ">s3cret")
+        .replace("idem:*", keys);
     for row in rows {
         let (_, row) = PAGE.split_once(&format!("| {row} | `")).expect(row);
         rules = format!("{rules} {}", row.split_once('`').unwrap().0);
     }
     let rules: Vec<_> = rules.split(' ').collect();
-    send(server, cmd("ACL").arg("SETUSER").arg("idempotence").arg(&rules)).await;
-    RedisStore::connect(&url_of_user(server, "idempotence")).await.unwrap()
+    send(
+        server,
+        cmd("ACL").arg("SETUSER").arg("idempotence").arg(&rules),
+    )
+    .await;
+    RedisStore::connect(&url_of_user(server, "idempotence"))
+        .await
+        .unwrap()
+}
+
+fn pay(handle: &Idempotency) -> GuardedCall {
+    handle.call("orders.pay").key(&42).ttl(TTL).wait(MAX_WAIT)
 }
 
 async fn assert_nothing_was_refused(server: &RedisServer) {
@@ -34,21 +49,41 @@ async fn assert_nothing_was_refused(server: &RedisServer) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
-    let server = RedisServer::start().unwrap();
-    let [here, there] = [
-        store(&server, &[], "idem:*").await,
-        store(&server, &[], "idem:*").await,
-    ];
-    let handle = Idempotency::new(here.clone());
-    assert_waiting_call_is_woken(here, there, &[]).await;
+    let servers = [RedisServer::start().unwrap()];
+    let server = &servers[0];
+    let handle = Idempotency::new(store(server, &[], "idem:*").await);
+    let there = Idempotency::new(store(server, &[], "idem:*").await);
 
-    let held = handle.call("orders.pay").key(&"held").ttl(TTL).replay();
-    held.run(async { Ok::<_, Error>(7) }).await.unwrap();
-    let peek = handle.peek("orders.pay", &("held",)).await.unwrap();
+    let (runs, begun) = oneshot::channel();
+    let (end, ends) = oneshot::channel();
+    let first = pay(&handle).replay().run(async move {
+        runs.send(()).unwrap();
+        ends.await.unwrap();
+        Ok::<_, Error>(7)
+    });
+    let first = tokio::spawn(first);
+    begun.await.unwrap();
+    let second = pay(&there)
+        .replay()
+        .run(async { panic!("the body of a duplicate ran") });
+    let second = tokio::spawn(async move { second.await as Result<i32, Error> });
+    let key = format!("idem:orders.pay:{}", Fingerprint::of(&(42,)).unwrap());
+    is_listened_to(&servers, &key).await;
+    end.send(()).unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), 7);
+    assert_eq!(second.await.unwrap().unwrap(), 7);
+    let peek = handle.peek("orders.pay", &(42,)).await.unwrap();
     handle.forget(&peek.unwrap()).await.unwrap();
 
-    let token = handle.tokens().issue(&7, "orders.submit", TTL).await.unwrap();
-    let redeemed = handle.tokens().redeem(token.as_str(), &7, "orders.submit").await;
+    let token = handle
+        .tokens()
+        .issue(&7, "orders.submit", TTL)
+        .await
+        .unwrap();
+    let redeemed = handle
+        .tokens()
+        .redeem(token.as_str(), &7, "orders.submit")
+        .await;
     assert!(redeemed.unwrap().give_back().await.unwrap());
 
     let counter = handle.counter("pages.submit", 1, TTL).unwrap();
@@ -64,9 +99,11 @@ async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
     let secret = "a secret of 16 bytes at least";
     let numbers = OrderNumbers::new(&handle, "orders", secret).await.unwrap();
     let number = numbers.issue(&7).unwrap();
-    let placed = numbers.redeem(number.as_str(), &7, async |_, _| Ok::<_, Error>(Placed::New(())));
+    let placed = numbers.redeem(number.as_str(), &7, async |_, _| {
+        Ok::<_, Error>(Placed::New(()))
+    });
     placed.await.unwrap();
-    assert_nothing_was_refused(&server).await;
+    assert_nothing_was_refused(server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +114,9 @@ async fn the_page_permits_fences_and_filters() {
     let call = handle.call("orders.pack").key(&7).ttl(TTL).fence();
     let fence = call.run_with(async |cx| cx.try_fence()).await.unwrap();
     assert!(fence > 0);
-    let filter = handle.bloom("orders.no", 1000, 0.01, Duration::from_hours(1)).unwrap();
+    let filter = handle
+        .bloom("orders.no", 1000, 0.01, Duration::from_hours(1))
+        .unwrap();
     assert_eq!(filter.hint("1").await.unwrap(), Hint::Unseen);
     assert_eq!(filter.stats().await.unwrap().unwrap().members, 1);
     assert_nothing_was_refused(&server).await;
