@@ -42,6 +42,10 @@ fn pay(handle: &Idempotency) -> GuardedCall {
     handle.call("orders.pay").key(&42).ttl(TTL).wait(MAX_WAIT)
 }
 
+async fn never() -> Result<i32, Error> {
+    panic!("the body of a duplicate ran")
+}
+
 async fn assert_nothing_was_refused(server: &RedisServer) {
     let refusals = send(server, cmd("ACL").arg("LOG")).await;
     assert_eq!(refusals, Value::Array(Vec::new()));
@@ -63,10 +67,8 @@ async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
     });
     let first = tokio::spawn(first);
     begun.await.unwrap();
-    let second = pay(&there)
-        .replay()
-        .run(async { panic!("the body of a duplicate ran") });
-    let second = tokio::spawn(async move { second.await as Result<i32, Error> });
+    let second = pay(&there).replay().run(never());
+    let second = tokio::spawn(second);
     let key = format!("idem:orders.pay:{}", Fingerprint::of(&(42,)).unwrap());
     is_listened_to(&servers, &key).await;
     end.send(()).unwrap();
@@ -102,7 +104,7 @@ async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
     let placed = numbers.redeem(number.as_str(), &7, async |_, _| {
         Ok::<_, Error>(Placed::New(()))
     });
-    placed.await.unwrap();
+    assert_eq!(placed.await.unwrap(), Placed::New(()));
     assert_nothing_was_refused(server).await;
 }
 
