@@ -9,6 +9,8 @@
 //! | what a duplicate gets: which error, and what its client does | [`errors`] |
 //! | what a duplicate gets: the first result, or a wait for it | [`results`] |
 //! | how an HTTP service answers a repeated request with its first response | [`http`] |
+//! | the codes, headers and limits of that layer | [`http_answers`] |
+//! | that layer in axum, actix-web, tonic, hyper; documents of `OpenAPI`, CORS, clients | [`http_frameworks`] |
 //! | how that layer speaks like the API of Stripe, ACP or Azure | [`http_profiles`] |
 //! | which options clients of Stripe, PayPal, AWS, Google and others need | [`vendors`] |
 //! | how that layer answers the test cases of other libraries | [`http_conformance`] |
@@ -82,6 +84,21 @@ pub mod how_it_works {}
     doc = "The layer of HTTP: see the features `http` and `axum`."
 )]
 pub mod http {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/http-answers.md")]
+pub mod http_answers {}
+
+#[doc = include_str!("links.md")]
+#[cfg_attr(
+    all(feature = "http", feature = "axum"),
+    doc = include_str!("../docs/guide/http-frameworks.md")
+)]
+#[cfg_attr(
+    not(all(feature = "http", feature = "axum")),
+    doc = "The layer of HTTP: see the features `http` and `axum`."
+)]
+pub mod http_frameworks {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/http-conformance.md")]

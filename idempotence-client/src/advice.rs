@@ -1,6 +1,6 @@
 //! What an answer means: whether the same request may be sent again, and whether its key has done its work.
 //!
-//! The script for browsers in `docs/guide/errors.md` has the same rules.
+//! The script for browsers in `examples/front_end.js` has the same rules.
 
 use std::time::{Duration, SystemTime};
 

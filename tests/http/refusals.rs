@@ -9,7 +9,9 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, request};
-use idempotent_runtime::http::{Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload};
+use idempotent_runtime::http::{
+    Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload, Profile,
+};
 use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 use tower::ServiceExt as _;
@@ -18,6 +20,11 @@ use support::http_client::{Reply, idempotency, scoped};
 
 /// The key and the caller, which no refusal may repeat.
 const SECRETS: [&str; 2] = ["secret-key", "secret-user"];
+
+const PAGE: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../docs/guide/http-answers.md"
+));
 
 const DOCS: &str = "https://shop.example/docs/retries";
 
@@ -226,10 +233,6 @@ fn assert_problem(refusal: &Refusal, language: &str) -> [String; 2] {
 
 /// Asserts that the table of codes has this refusal.
 fn assert_documented(refusal: &Refusal) {
-    const PAGE: &str = include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../docs/guide/http.md"
-    ));
     let rows = PAGE
         .lines()
         .skip_while(|line| !line.starts_with("| code | status |"))
@@ -256,5 +259,34 @@ async fn every_refusal_is_a_problem_in_the_language_of_the_request() {
         let texts = assert_problem(chinese, "zh-Hans");
         let is_chinese = |text: &String| !text.is_ascii();
         assert!(texts.iter().all(is_chinese), "{}: {texts:?}", chinese.code);
+    }
+}
+
+/// The JSON on the page that follows `before`.
+fn shown(before: &str) -> serde_json::Value {
+    let (_, page) = PAGE.split_once(before).unwrap();
+    let (json, _) = page.split_once("```").unwrap();
+    serde_json::from_str(json).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_shows_refusals_as_the_layer_sends_them() {
+    for (profile, before) in [
+        (Profile::Ietf, "retry-after: 1\n\n"),
+        (Profile::Stripe, "```json\n"),
+    ] {
+        let layer = scoped(&idempotency()).profile(profile).build();
+        let app = Router::new()
+            .route("/", on_post(pending::<()>))
+            .layer(layer);
+        let first = keyed("en").body(Body::empty()).unwrap();
+        let first = tokio::spawn(app.clone().oneshot(first));
+        tokio::task::yield_now().await;
+        let refused = send(&app, keyed("en"), "").await;
+        assert_eq!(refused.status, 409);
+        assert_eq!(refused.headers["retry-after"], "1");
+        let body: serde_json::Value = serde_json::from_slice(&refused.body).unwrap();
+        assert_eq!(body, shown(before));
+        first.abort();
     }
 }

@@ -29,15 +29,33 @@ fn access_key(head: &Parts) -> Option<String> {
     Some(credential.split_once('/')?.0.to_owned())
 }
 
+/// The operation of AWS that a request names. All of them have the path `/`.
+fn operation(head: &Parts) -> Option<String> {
+    Some(head.headers.get("x-amz-target")?.to_str().ok()?.to_owned())
+}
+
+/// The scope on the page `docs/guide/vendors.md`.
+fn access_key_and_operation(head: &Parts) -> Option<(String, String)> {
+    Some((access_key(head)?, operation(head)?))
+}
+
 /// `RunTask` of `boto3` 1.35.
 fn run_task(signature: &str) -> request::Builder {
+    of_aws("RunTask", signature)
+}
+
+/// An operation of `boto3` 1.35.
+fn of_aws(operation: &str, signature: &str) -> request::Builder {
     let signed = format!(
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261126/eu-west-1/ecs/aws4_request, \
          SignedHeaders=content-type;host;x-amz-date;x-amz-target, Signature={signature}"
     );
     request::Request::post("/")
         .header("host", "ecs.eu-west-1.amazonaws.com")
-        .header("X-Amz-Target", "AmazonEC2ContainerServiceV20141113.RunTask")
+        .header(
+            "X-Amz-Target",
+            format!("AmazonEC2ContainerServiceV20141113.{operation}"),
+        )
         .header(CONTENT_TYPE, "application/x-amz-json-1.1")
         .header(USER_AGENT, "Boto3/1.35.90 md/Botocore#1.35.90")
         .header("X-Amz-Date", "20261126T210000Z")
@@ -47,7 +65,7 @@ fn run_task(signature: &str) -> request::Builder {
 #[tokio::test]
 async fn a_signed_request_of_boto3_runs_once() {
     let layer = IdempotencyLayer::builder(&idempotency())
-        .scope_by(access_key)
+        .scope_by(access_key_and_operation)
         .key_from(KeySource::json_field("clientToken"));
     let (service, orders) = serve(layer.build()).await;
     let body = "{\"taskDefinition\": \"charge:1\", \"clientToken\": \"c3f9a0ad\"}";
@@ -56,6 +74,25 @@ async fn a_signed_request_of_boto3_runs_once() {
     assert_eq!((first.text(), second.text()), ("1", "1"));
     assert!(second.is_replay());
     assert_eq!(orders.count(), 1);
+}
+
+#[tokio::test]
+async fn an_operation_of_aws_in_the_scope_gets_no_response_of_another_operation() {
+    let token = || KeySource::json_field("clientToken");
+    let builder = || IdempotencyLayer::builder(&idempotency()).key_from(token());
+    for (layer, runs) in [
+        (builder().scope_by(access_key_and_operation).build(), 2),
+        // Without the operation the second one gets the response of the first one.
+        (builder().scope_by(access_key).build(), 1),
+    ] {
+        let (service, orders) = serve(layer).await;
+        let body = "{\"service\": \"shop\", \"clientToken\": \"c3f9a0ad\"}";
+        for operation in ["StartService", "StopService"] {
+            let reply = service.send(of_aws(operation, "a1"), body).await;
+            assert_eq!(reply.status, 200, "{operation}");
+        }
+        assert_eq!(orders.count(), runs);
+    }
 }
 
 #[tokio::test]

@@ -116,10 +116,10 @@ fn the_pages_show_code_of_this_example() {
     let lines: Vec<_> = example.lines().map(str::trim).collect();
     for (page, count) in [
         (include_str!("../../../docs/guide/runtimes.md"), 1),
-        (include_str!("../../../docs/guide/http.md"), 2),
+        (include_str!("../../../docs/guide/http-frameworks.md"), 2),
     ] {
         // The code of clients is not in this example.
-        let page = page.split("\n# Clients\n").next().unwrap();
+        let page = page.split("\n## Clients\n").next().unwrap();
         let blocks = page.split("```rust,ignore\n").skip(1);
         let blocks: Vec<_> = blocks
             .map(|block| block.split("```").next().unwrap())

@@ -1,5 +1,5 @@
-//! node runs the script of `docs/guide/errors.md` against a service. An order is placed once for each fault of the network, and the
-//! page shows the person the true result.
+//! node runs `examples/front_end.js` against a service. An order is placed once for each fault of the network, and the page shows the
+//! person the true result.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-const PAGE: &str = include_str!("../../../docs/guide/errors.md");
+const SCRIPT: &str = include_str!("../../front_end.js");
 const BROWSER: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/examples/front_end/browser.js"
@@ -172,7 +172,7 @@ impl Shop {
     }
 
     async fn visited(&self, scenario: &str) -> Seen {
-        self.visited_with(&script(), scenario).await
+        self.visited_with(SCRIPT, scenario).await
     }
 
     async fn visited_with(&self, script: &str, scenario: &str) -> Seen {
@@ -188,7 +188,7 @@ impl Shop {
         let output = tokio::task::spawn_blocking(move || node.output());
         let output = output.await.unwrap().unwrap_or_else(|error| {
             panic!(
-                "`node` runs the script of docs/guide/errors.md, and cannot be started ({error}): \
+                "`node` runs examples/front_end.js, and cannot be started ({error}): \
                  install version 18 or newer with `apt-get install nodejs` or `brew install node`; `./test` does it by itself"
             )
         });
@@ -197,12 +197,6 @@ impl Shop {
         assert!(output.status.success(), "{errors}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
-}
-
-fn script() -> String {
-    let (_, script) = PAGE.split_once("```js\n").unwrap();
-    let (script, _) = script.split_once("```\n").unwrap();
-    script.to_owned()
 }
 
 impl Seen {
@@ -417,11 +411,11 @@ async fn an_unknown_outcome_keeps_the_id_until_the_page_has_seen_the_state() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_front_end_with_a_new_id_for_each_try_places_two_orders() {
-    let mutant = script().replace(
+    let mutant = SCRIPT.replace(
         "await send(id, body)",
         "await send(crypto.randomUUID(), body)",
     );
-    assert_ne!(mutant, script());
+    assert_ne!(mutant, SCRIPT);
     let shop = Shop::meeting([Way::Lost]);
     shop.visited_with(&mutant, PRESS).await;
     assert_eq!(shop.orders(), 2);

@@ -67,7 +67,8 @@ pub(super) fn write_context(head: &request::Parts, local: &mut Extensions) {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IdempotencyOutcome {
-    /// The handler ran, and its response is stored.
+    /// The handler ran, and its response is stored. With [`OnLeaseLost::Continue`](crate::OnLeaseLost::Continue) a handler that lost its
+    /// lease also ends like this if the key is free at its end. An equal request may have run in the meantime.
     Stored,
     /// The handler ran, but its response is a stream or too large. Only the fact that it ran is stored.
     Tombstone,

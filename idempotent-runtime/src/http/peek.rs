@@ -21,6 +21,12 @@ impl IdempotencyLayer {
     /// has it in the key. `endpoint` is the method and the whole route, which only a router could find in the head; or the name in
     /// [`route`](crate::http::LayerBuilder::route).
     ///
+    /// Without the layer, [`Idempotency::peek`](crate::Idempotency::peek) takes the parts of the key: the kind of the scope, the scope,
+    /// and the key of the client. The kinds are `extension`, `request` (for `scope_by`), `header` with its name in small letters, and
+    /// `global` without a scope: `&("extension", user_id, key)`, or `&("header", "authorization", ["Bearer ada".as_bytes()], key)`.
+    /// With [`Profile::Acp`](crate::http::Profile::Acp) the path is before the key. With [`Profile::Stripe`](crate::http::Profile::Stripe)
+    /// the account is there, if the request names one, and the endpoint is `http`.
+    ///
     /// Round trips: one. Changes nothing.
     ///
     /// ```

@@ -3,9 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use idempotent_runtime::http::{KeySource, KeySyntax, Profile, RouteOptions};
+use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 
 use super::{Shop, refusal};
-use support::http_client::{Reply, idempotency, post, scoped};
+use support::http_client::{Reply, idempotency, post, scoped, within};
 
 const RESULT: &str = "repeatability-result";
 const HOUR: Duration = Duration::from_hours(1);
@@ -241,4 +243,15 @@ async fn a_request_whose_outcome_is_not_known_was_accepted() {
     let reply = shop.send(order("a"), "{}").await;
     assert_eq!(result(&reply), (409, "accepted"));
     assert_eq!(code_of(&reply), "outcome_unknown");
+}
+
+#[tokio::test]
+async fn a_request_that_lost_its_lease_was_accepted() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let layer = scoped(&Idempotency::new(store)).profile(Profile::Repeatability);
+    let shop = Shop::of(layer.lease(Duration::from_millis(300))).await;
+    let lost = within(shop.begin(order("a"), "{}").await).await.unwrap();
+    assert_eq!(result(&lost), (500, "accepted"));
+    assert_eq!(code_of(&lost), "lease_lost");
 }

@@ -10,7 +10,7 @@ impl<S> LayerBuilder<S> {
     ///
     /// A call has its key in its metadata, by default `idempotency-key`. A refusal is a status of gRPC, also if there is
     /// [`on_reject`](Self::on_reject). The status of the method decides which responses are stored, not
-    /// [`store_if`](Self::store_if). The page `http` of the guide says more.
+    /// [`store_if`](Self::store_if). The page `http_frameworks` of the guide says more.
     ///
     /// **Do not name a method with a stream:** its request would be read to its end before the method begins.
     ///

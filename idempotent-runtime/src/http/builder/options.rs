@@ -70,7 +70,8 @@ options! {
     }
 
     /// Sets what happens while the store is unavailable. Default: [`OnStoreError::Refuse`], which answers with 503. With
-    /// [`OnStoreError::Run`] the handler runs unguarded.
+    /// [`OnStoreError::Run`] the handler runs unguarded. Equal requests that arrive in this process while its claim is still unclear
+    /// get 409.
     fn on_store_error(options, on_store_error: OnStoreError) {
         options.policy = options.policy.on_store_error(on_store_error);
     }
@@ -124,7 +125,7 @@ options! {
     /// Stores only these headers and trailers of responses, the `Location` of a tombstone only if it is in this list, and always
     /// the status of gRPC. Default: all headers that describe the response, and not its connection, its
     /// client or its moment. Headers that are never stored, such as `Set-Cookie`, are not stored either if they are in this
-    /// list.
+    /// list. A record that has a header that no version has stored is not replayed.
     fn keep_headers(options, names: impl IntoIterator<Item = HeaderName>) {
         options.kept_headers = Some(names.into_iter().collect());
     }
