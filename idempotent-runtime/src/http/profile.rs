@@ -10,7 +10,7 @@ mod tables;
 /// The convention of an API: the names of its headers, its codes and bodies, and which responses it stores.
 ///
 /// A profile sets defaults, so each option of the [`LayerBuilder`](crate::http::LayerBuilder) replaces what the profile says, before
-/// or after [`profile`](crate::http::LayerBuilder::profile). The page `http-profiles` of the guide has the tables, with the public text of each row.
+/// or after [`profile`](crate::http::LayerBuilder::profile). The page `http-profiles` of the guide has the tables, with their public texts.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

@@ -1,4 +1,4 @@
-//! The four tables. `docs/guide/http-profiles.md` names the public text of each row.
+//! The four tables. `docs/guide/http-profiles.md` names their public texts.
 
 use std::time::Duration;
 
