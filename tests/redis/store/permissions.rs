@@ -111,11 +111,14 @@ async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_permits_fences_and_filters() {
     let server = RedisServer::start().unwrap();
-    let store = store(&server, &["fences", "Bloom filters"], "idem:*").await;
-    let handle = Idempotency::new(store);
+    let handle = Idempotency::new(store(&server, &["fences"], "idem:*").await);
     let call = handle.call("orders.pack").key(&7).ttl(TTL).fence();
     let fence = call.run_with(async |cx| cx.try_fence()).await.unwrap();
     assert!(fence > 0);
+    assert_nothing_was_refused(&server).await;
+
+    let server = RedisServer::start().unwrap();
+    let handle = Idempotency::new(store(&server, &["Bloom filters"], "idem:*").await);
     let filter = handle
         .bloom("orders.no", 1000, 0.01, Duration::from_hours(1))
         .unwrap();
