@@ -17,6 +17,7 @@ mod lanes;
 mod large;
 mod link;
 mod listener;
+mod listing;
 mod masters;
 mod nodes;
 mod options;

@@ -17,6 +17,7 @@ pub(crate) mod filter;
 mod finding;
 pub(crate) mod key;
 pub(crate) mod last_poll;
+mod listing;
 mod local;
 #[cfg(any(
     feature = "mysql",
@@ -38,6 +39,7 @@ pub use self::filter::{BloomFilter, BloomStats};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::finding::{Finding, Level, Mechanism};
 pub use self::key::Key;
+pub use self::listing::{Cursor, LISTED_BYTES, Listed, Page};
 pub use self::local::LocalStore;
 pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};

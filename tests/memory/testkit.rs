@@ -2,6 +2,7 @@
 
 mod broken;
 mod broken_fences;
+mod broken_listings;
 mod storm;
 mod suite;
 mod wrappers;

@@ -141,6 +141,40 @@ fn read(answer: Value) -> Vec<Range> {
     ranges.into_iter().filter_map(read_range).collect()
 }
 
+/// The first slot of each master in an answer to [`question`], in order, and a name of the master.
+///
+/// Also has nodes without an address, unlike [`Slots`]: a cluster of one node need not announce any.
+pub(super) fn masters(answer: Value) -> Vec<(u16, String)> {
+    let Value::Array(ranges) = answer else {
+        return Vec::new();
+    };
+    let mut masters: Vec<(u16, String)> = Vec::new();
+    let mut ranges: Vec<_> = ranges.into_iter().filter_map(read_owner).collect();
+    ranges.sort_unstable();
+    for (first, name) in ranges {
+        if !masters.iter().any(|(_, known)| *known == name) {
+            masters.push((first, name));
+        }
+    }
+    masters
+}
+
+/// The first slot of a range, and the address of its master.
+fn read_owner(range: Value) -> Option<(u16, String)> {
+    let Value::Array(range) = range else {
+        return None;
+    };
+    let mut range = range.into_iter();
+    let first = u16::from_redis_value(range.next()?).ok()?;
+    let Value::Array(master) = range.nth(1)? else {
+        return None;
+    };
+    let mut master = master.into_iter();
+    let host = Option::<String>::from_redis_value(master.next()?).ok()?;
+    let port = u16::from_redis_value(master.next()?).ok()?;
+    Some((first, format!("{}:{port}", host.unwrap_or_default())))
+}
+
 fn read_range(range: Value) -> Option<Range> {
     let Value::Array(range) = range else {
         return None;
@@ -188,6 +222,18 @@ mod tests {
         let (first, second) = (Some(7000), Some(7001));
         assert_eq!(owners, [first, first, second, second, None, None]);
         assert_eq!(slots.owner(u16::MAX), None);
+    }
+
+    #[test]
+    fn each_master_is_listed_once_with_its_first_slot() {
+        let answer = parse_redis_value(ANSWER.as_bytes()).expect("a reply");
+        let expected = [
+            (0, "127.0.0.1:7000"),
+            (5461, "127.0.0.1:7001"),
+            (10923, ":7002"),
+        ];
+        let expected = expected.map(|(slot, name)| (slot, name.to_owned()));
+        assert_eq!(masters(answer), expected);
     }
 
     #[test]

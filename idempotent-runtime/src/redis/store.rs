@@ -16,11 +16,11 @@ use super::filters::Filters;
 use super::listener::Listener;
 use super::records::Records;
 use super::topology::Topology;
-use super::{counting, fencing};
+use super::{counting, fencing, listing};
 use crate::store::key::member_key;
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Durability, Entry, FencedClaim, Finding, Hint, Store,
-    StoreError, StoreErrorKind, Swap,
+    BloomFilter, BloomStats, Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Hint,
+    Page, Store, StoreError, StoreErrorKind, Swap,
 };
 
 /// Stores records in Redis: one string with an expiry per key.
@@ -50,6 +50,8 @@ use crate::store::{
 /// * with `+publish +subscribe +unsubscribe` and the channels of the prefix, such as `&idem:*`, a settled call wakes its waiting
 ///   duplicates. Without them the duplicates poll, and the server notes each refusal in its `ACL LOG`;
 /// * with `+config|get` the store finds out whether an append-only file is synced before every answer ([`Durability::Fsync`]);
+/// * with `+scan +getrange` the keys can be [listed](Store::list), for example by the command `idempotence`. A listing looks at all
+///   keys of the database, a few hundred by each `SCAN`. While a cluster moves slots, a listing may miss records;
 /// * with `+delifeq` (Valkey 9) or `+delex` (Redis 8.4) a release needs no script.
 ///
 /// A Bloom filter is a ring of bitmaps. Its scripts use several keys, and the braces in their names keep them on one node. While a
@@ -231,6 +233,15 @@ where
         let mut connection = self.executor.connection();
         let stats = self.filters.stats(&mut connection, filter).await;
         stats.map(Some).map_err(|error| self.executor.error(error))
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(&self.executor, prefix, after, most).await
     }
 
     fn durability(&self) -> Durability {

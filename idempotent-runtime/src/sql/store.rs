@@ -5,6 +5,7 @@ mod change;
 mod connect;
 mod doctor;
 mod fencing;
+mod listing;
 mod purge;
 
 use std::fmt;
@@ -27,7 +28,7 @@ use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::unsent::Unsent;
 use crate::store::{
-    Claim, Count, Durability, Entry, FencedClaim, Finding, Store, StoreError, Swap,
+    Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError, Swap,
     claim_fenced_in_steps,
 };
 
@@ -354,6 +355,17 @@ impl<DB: Database> Store for SqlStore<DB> {
         let micros = micros(window);
         let found = self.change(key, Change::Count { attempt, micros }).await?;
         found.into_count()
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(&self.pool, prefix, after, most)
+            .await
+            .map(Some)
     }
 
     fn durability(&self) -> Durability {

@@ -16,6 +16,7 @@ use super::fencing;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
 use super::key::member_key;
+use super::listing::{Cursor, Page};
 use super::local::LocalStore;
 use super::queue::{Pause, Queues};
 use crate::error::store::StoreError;
@@ -35,21 +36,15 @@ use crate::record::count;
 /// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units
 /// rounds up. An expired record is absent: the store never returns it and never compares with it.
 ///
-/// # Hints
-///
-/// A call that waits for a key polls the store. A store that can notify waiters implements [`subscribe`](Self::subscribe),
-/// [`replace_and_notify`](Self::replace_and_notify) and [`remove_and_notify`](Self::remove_and_notify); other stores omit them.
-///
 /// # More operations
 ///
-/// Fences, tokens, counters, seen-sets and Bloom filters also use [`claim_fenced`](Self::claim_fenced),
-/// [`exchange`](Self::exchange), [`count`](Self::count), [`set_insert`](Self::set_insert), [`set_remove`](Self::set_remove),
-/// [`bloom_insert`](Self::bloom_insert) and [`bloom_stats`](Self::bloom_stats). Each has a default, which takes more steps.
+/// Every other operation has a default: it uses the four required operations and takes more steps, or answers that the store does
+/// not support it. Hints wake waiting calls, which otherwise poll: [`subscribe`](Self::subscribe),
+/// [`replace_and_notify`](Self::replace_and_notify) and [`remove_and_notify`](Self::remove_and_notify).
 ///
 /// # Wrap a store
 ///
-/// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation. The defaults of this trait
-/// would take several steps even if the inner store takes one step.
+/// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation, also those with a default.
 ///
 /// # Cancellation
 ///
@@ -125,11 +120,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
     ///
-    /// A notification is a hint and may be lost. By default this is [`replace`](Self::replace), without a notification.
-    ///
-    /// # Errors
-    ///
-    /// As [`replace`](Self::replace).
+    /// A notification is a hint and may be lost. By default this is [`replace`](Self::replace), without a notification. Its errors are
+    /// those of [`replace`](Self::replace).
     async fn replace_and_notify(
         &self,
         key: &str,
@@ -142,11 +134,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
     ///
-    /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification.
-    ///
-    /// # Errors
-    ///
-    /// As [`remove`](Self::remove).
+    /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification. Its errors are
+    /// those of [`remove`](Self::remove).
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         self.remove(key, expected).await
     }
@@ -271,9 +260,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// The same store, if it is in the memory of this process and answers without waiting. Then calls use its operations, which
-    /// need no futures.
+    /// Lists about `most` records whose keys begin with `prefix`: the first [`Page`], or the page `after` a [`Page::next`].
     ///
+    /// For tools of operators: no call lists. By default `None`: the store cannot list.
+    ///
+    /// # Errors
+    ///
+    /// A [`StoreError`] if there is no answer, or if `after` is no cursor of this store.
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        let _ = (prefix, after, most);
+        Ok(None)
+    }
+
+    /// The same store, if it is in the memory of this process and answers without waiting: calls use its operations without futures.
     /// By default `None`. A store around another store must return `None`, or calls would bypass it.
     fn local(&self) -> Option<&dyn LocalStore> {
         None
@@ -285,9 +289,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// What must fail before an acknowledged record is lost.
-    ///
-    /// By default the weakest: [`Durability::Process`].
+    /// What must fail before an acknowledged record is lost. By default the weakest: [`Durability::Process`].
     fn durability(&self) -> Durability {
         Durability::Process
     }
@@ -301,10 +303,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Sets the length of the longest record that a handle reads. By default this does nothing.
-    ///
-    /// The handle cannot use a longer record, for example of another program. So the store may cut it after `bytes + 1` bytes.
-    /// A store of several handles uses the largest number. Before the first call there is no limit.
+    /// Sets the length of the longest record that a handle reads: the store may cut a longer record, for example of another program,
+    /// after `bytes + 1` bytes. Of several handles the largest number counts. Before the first call there is no limit.
     fn longest_record(&self, bytes: usize) {
         let _ = bytes;
     }

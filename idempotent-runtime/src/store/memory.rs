@@ -2,6 +2,7 @@
 
 mod counting;
 mod filters;
+mod listing;
 mod shard;
 
 use std::fmt;
@@ -20,6 +21,7 @@ use super::contract::Store;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::{Finding, Level};
 use super::key::Key;
+use super::listing::{Cursor, Page};
 use super::local::LocalStore;
 use crate::error::store::{StoreError, StoreErrorKind};
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
@@ -185,6 +187,15 @@ impl Store for MemoryStore {
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         Ok(Some(self.filters.stats(filter, Instant::now())))
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        Ok(Some(self.shards.list(prefix, after, most)))
     }
 
     fn local(&self) -> Option<&dyn LocalStore> {

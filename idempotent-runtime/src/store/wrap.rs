@@ -13,6 +13,7 @@ use super::contract::Store;
 use super::durability::Durability;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::Finding;
+use super::listing::{Cursor, Page};
 use super::local::LocalStore;
 use crate::error::store::StoreError;
 
@@ -38,6 +39,7 @@ macro_rules! forward {
                 set_remove<'s, 'm, 'o>(set: &'s str, member: &'m [u8], owner: &'o Bytes, retention: Duration) -> Result<Swap, StoreError>;
                 bloom_insert<'f, 'm>(filter: &'f BloomFilter, member: &'m [u8]) -> Result<Hint, StoreError>;
                 bloom_stats<'f>(filter: &'f BloomFilter) -> Result<Option<BloomStats>, StoreError>;
+                list<'p, 'c>(prefix: &'p str, after: Option<&'c Cursor>, most: usize) -> Result<Option<Page>, StoreError>;
                 examine<'k>(key: &'k str, deadline: Duration) -> Vec<Finding>;
             }
             plain {

@@ -22,6 +22,7 @@ mod fences;
 mod filters;
 mod hints;
 mod lifetime;
+mod listings;
 mod local;
 mod races;
 mod sets;
@@ -161,6 +162,11 @@ macro_rules! __conformance_cases {
                 filters_do_not_share_members "filters with different keys do not share members"
                 a_filter_remembers_a_member_for_its_retention "a filter remembers a member for its retention, and forgets it within twice the retention"
                 bloom_stats_estimates_the_number_of_members "`bloom_stats` reports about the number of inserted members and the error rate";
+            listings:
+                a_record_is_listed_with_its_head_and_its_ttl "`list` returns a record with its key, its first 512 bytes and its time to live"
+                only_keys_with_the_prefix_are_listed "`list` returns keys that begin with the prefix, byte for byte, and no others"
+                an_expired_record_is_not_listed "`list` returns no expired record"
+                the_pages_of_a_listing_end_and_miss_no_record "the pages of `list` end, and have every record that is stored from the first page to the last";
         }
     };
     (@tests [$make:expr] $($module:ident: $($case:ident $rule:literal)*;)*) => {

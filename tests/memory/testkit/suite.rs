@@ -9,6 +9,7 @@ use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 
 use crate::testkit::broken::{BrokenStore, Mistake};
 use crate::testkit::broken_fences::{BrokenFences, FenceMistake};
+use crate::testkit::broken_listings::{BrokenListings, ListMistake};
 
 /// The cases that this store fails.
 async fn failed<S: Store>(store: impl Fn() -> S) -> BTreeSet<&'static str> {
@@ -106,12 +107,32 @@ mistakes! {
         a_fenced_claim_stores_the_value;
 }
 
+mistakes! {
+    BrokenListings ListMistake
+    a_listing_that_loses_keys_is_found: LosesTheEndOfAPage fails
+        the_pages_of_a_listing_end_and_miss_no_record;
+    a_listing_that_never_ends_is_found: NeverEnds fails the_pages_of_a_listing_end_and_miss_no_record;
+    a_listing_without_case_is_found: IgnoresTheCase fails only_keys_with_the_prefix_are_listed;
+    a_listing_of_expired_keys_is_found: ListsExpired fails an_expired_record_is_not_listed;
+    a_listing_of_whole_records_is_found: ReadsWholeRecords fails
+        a_record_is_listed_with_its_head_and_its_ttl;
+    a_listing_without_times_is_found: HidesTheTtl fails
+        a_record_is_listed_with_its_head_and_its_ttl;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_correct_store_passes() {
     let none = BTreeSet::new();
     assert_eq!(failures(|| async { MemoryStore::new() }).await, []);
     assert_eq!(failed(|| BrokenStore::new(Mistake::None)).await, none);
     assert_eq!(failed(|| BrokenFences::new(FenceMistake::None)).await, none);
+    for mistake in [ListMistake::None, ListMistake::CannotList] {
+        assert_eq!(
+            failed(|| BrokenListings::new(mistake)).await,
+            none,
+            "{mistake:?}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -78,4 +78,15 @@ pub trait Records: Database {
         connection: &mut Self::Connection,
         most: u32,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
+    fn list(
+        connection: &mut Self::Connection,
+        first: &str,
+        most: i64,
+    ) -> impl Future<Output = sqlx::Result<Vec<ListedRow>>> + Send;
 }
+
+/// A row of a listing: its key, the first [`LISTED_BYTES`](crate::store::LISTED_BYTES) bytes of its record, and its remaining
+/// microseconds, which are not positive if it has expired.
+pub(crate) type ListedRow = (String, Vec<u8>, i64);

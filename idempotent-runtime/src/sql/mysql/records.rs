@@ -6,10 +6,10 @@
 //! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
 use bytes::Bytes;
-use sqlx::{Executor, MySql, MySqlConnection, Row, query};
+use sqlx::{Executor, MySql, MySqlConnection, Row, query, query_as};
 
 use super::rows::{DUPLICATE_KEY, error_number};
-use crate::sql::database::records::Records;
+use crate::sql::database::records::{ListedRow, Records};
 
 /// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
 const CLAIM: &str = "
@@ -57,6 +57,10 @@ DELETE old FROM (
 ) AS expired STRAIGHT_JOIN idempotence AS old ON old.`key` = expired.`key`";
 
 const DEADLOCK: u16 = 1213;
+
+const LIST: &str = "
+SELECT `key`, SUBSTRING(value, 1, 512), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at)
+FROM idempotence WHERE `key` >= ? ORDER BY `key` LIMIT ?";
 
 impl Records for MySql {
     async fn claim(
@@ -144,5 +148,19 @@ impl Records for MySql {
     async fn purge(connection: &mut MySqlConnection, most: u32) -> sqlx::Result<u64> {
         let purge = query(PURGE).bind(most);
         Ok(connection.execute(purge).await?.rows_affected())
+    }
+
+    async fn list(
+        connection: &mut MySqlConnection,
+        first: &str,
+        most: i64,
+    ) -> sqlx::Result<Vec<ListedRow>> {
+        let list = query_as(LIST).bind(first.as_bytes()).bind(most);
+        let rows: Vec<(Vec<u8>, Vec<u8>, i64)> = list.fetch_all(connection).await?;
+        let rows = rows.into_iter().map(|(key, head, remaining)| {
+            let key = String::from_utf8(key).map_err(|error| sqlx::Error::Decode(error.into()))?;
+            Ok((key, head, remaining))
+        });
+        rows.collect()
     }
 }

@@ -7,9 +7,9 @@
 //! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
 use bytes::Bytes;
-use sqlx::{Executor, PgConnection, Postgres, Row, query};
+use sqlx::{Executor, PgConnection, Postgres, Row, query, query_as};
 
-use crate::sql::database::records::Records;
+use crate::sql::database::records::{ListedRow, Records};
 
 /// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
 /// fifth more of the server's time.
@@ -51,6 +51,10 @@ WHERE expires_at <= statement_timestamp() AND ctid = ANY (ARRAY (
     SELECT ctid FROM idempotence WHERE expires_at <= statement_timestamp()
     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 ))";
+
+const LIST: &str = "
+SELECT key, substring(value FROM 1 FOR 512), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
+FROM idempotence WHERE key >= $1 ORDER BY key LIMIT $2";
 
 impl Records for Postgres {
     async fn claim(
@@ -118,5 +122,14 @@ impl Records for Postgres {
     async fn purge(connection: &mut PgConnection, most: u32) -> sqlx::Result<u64> {
         let purge = query(PURGE).bind(i64::from(most));
         Ok(connection.execute(purge).await?.rows_affected())
+    }
+
+    async fn list(
+        connection: &mut PgConnection,
+        first: &str,
+        most: i64,
+    ) -> sqlx::Result<Vec<ListedRow>> {
+        let list = query_as(LIST).bind(first).bind(most);
+        list.fetch_all(connection).await
     }
 }

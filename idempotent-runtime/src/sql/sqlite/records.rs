@@ -5,9 +5,9 @@
 //! committed, and would not report a failed commit.
 
 use bytes::Bytes;
-use sqlx::{Executor, Row, Sqlite, SqliteConnection, query};
+use sqlx::{Executor, Row, Sqlite, SqliteConnection, query, query_as};
 
-use crate::sql::database::records::Records;
+use crate::sql::database::records::{ListedRow, Records};
 use crate::sql::database::time::{TICK, sqlite_now};
 
 const CLAIM: &str = concat!(
@@ -47,6 +47,11 @@ const PURGE: &str = concat!(
     "DELETE FROM idempotence WHERE key IN (SELECT key FROM idempotence WHERE expires_at <= ",
     sqlite_now!(),
     " ORDER BY expires_at LIMIT ?1)"
+);
+const LIST: &str = concat!(
+    "SELECT key, substr(value, 1, 512), expires_at - ",
+    sqlite_now!(),
+    " FROM idempotence WHERE key >= ?1 ORDER BY key LIMIT ?2"
 );
 
 impl Records for Sqlite {
@@ -118,5 +123,14 @@ impl Records for Sqlite {
     async fn purge(connection: &mut SqliteConnection, most: u32) -> sqlx::Result<u64> {
         let purge = query(PURGE).bind(most);
         Ok(connection.execute(purge).await?.rows_affected())
+    }
+
+    async fn list(
+        connection: &mut SqliteConnection,
+        first: &str,
+        most: i64,
+    ) -> sqlx::Result<Vec<ListedRow>> {
+        let list = query_as(LIST).bind(first).bind(most);
+        list.fetch_all(connection).await
     }
 }

@@ -162,6 +162,19 @@ impl Shard {
         })
     }
 
+    /// The live records whose keys begin with `prefix` and are not before `first`, in no order.
+    pub(super) fn list<'a>(
+        &'a self,
+        prefix: &'a str,
+        first: &'a str,
+        now: Instant,
+    ) -> impl Iterator<Item = (&'a Key, &'a Bytes, Duration)> {
+        let listed = self.records.iter().filter(move |record| {
+            record.key.starts_with(prefix) && &*record.key >= first && record.is_live(now)
+        });
+        listed.map(move |record| (&record.key, &record.value, record.expires - now))
+    }
+
     fn find_live(&mut self, key: &Key, now: Instant) -> Option<&mut Record> {
         let found = self
             .records

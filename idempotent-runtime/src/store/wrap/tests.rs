@@ -137,6 +137,20 @@ impl Store for Recorder {
         Ok(Some(BloomStats::of(filter, [])))
     }
 
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        self.note(format!("list {prefix} {after:?} {most}"));
+        let next = Some(Cursor::new("next"));
+        Ok(Some(Page {
+            records: Vec::new(),
+            next,
+        }))
+    }
+
     fn notes_unsent(&self) -> bool {
         self.note("notes_unsent".to_owned());
         true
@@ -195,6 +209,7 @@ impl Recording {
             format!("{:?}", store.set_remove("s2", member, value, second).await),
             format!("{:?}", store.bloom_insert(filter, member).await),
             format!("{:?}", store.bloom_stats(filter).await),
+            format!("{:?}", store.list("k11", Some(&Cursor::new("c")), 9).await),
             format!("{:?}", store.durability()),
             format!("{:?}", store.examine("k10", second).await),
         ];

@@ -1,5 +1,6 @@
 //! The store under test, with keys that no other case uses.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError,
-    StoreErrorKind, Swap,
+    BloomFilter, BloomStats, Claim, Count, Cursor, Entry, FencedClaim, Hint, Page, Store,
+    StoreError, StoreErrorKind, Swap,
 };
 
 /// `Err` says what the store did and what it must do.
@@ -20,6 +21,9 @@ pub(super) type Verdict = Result<(), String>;
 pub(super) const LONG: Duration = Duration::from_mins(10);
 /// Longer than any case runs, and so different from [`LONG`] that even a store that counts in minutes distinguishes them.
 pub(super) const LONGER: Duration = Duration::from_mins(100);
+
+/// Enough for all keys of a server that many tests share.
+pub(super) const MOST_PAGES: u32 = 20_000;
 
 #[derive(Clone)]
 pub(super) struct Subject {
@@ -177,6 +181,32 @@ impl Subject {
         answer.map_err(|error| failed("bloom_stats", &error))
     }
 
+    /// A page of about ten records. `None` if the store cannot list.
+    pub(super) async fn page(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+    ) -> Result<Option<Page>, String> {
+        let page = self.store.list(prefix, after, 10).await;
+        page.map_err(|error| failed("list", &error))
+    }
+
+    /// The keys of all records with this prefix. `None` if the store cannot list.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Option<BTreeSet<String>>, String> {
+        let (mut keys, mut after) = (BTreeSet::new(), None);
+        for _ in 0..MOST_PAGES {
+            let Some(page) = self.page(prefix, after.as_ref()).await? else {
+                return Ok(None);
+            };
+            keys.extend(page.records.into_iter().map(|record| record.key));
+            let Some(next) = page.next else {
+                return Ok(Some(keys));
+            };
+            after = Some(next);
+        }
+        Err(never_ends())
+    }
+
     /// Stores `value` under a free key.
     pub(super) async fn put(&self, key: &str, value: &Bytes, ttl: Duration) -> Verdict {
         let claim = self.claim(key, value, ttl).await?;
@@ -222,6 +252,10 @@ impl Subject {
 }
 
 /// Checks the answer of an operation. `what` names the operation in the message.
+pub(super) fn never_ends() -> String {
+    format!("a listing did not end within {MOST_PAGES} pages of ten records")
+}
+
 pub(super) fn expect_answer<T: PartialEq + fmt::Debug>(
     what: &str,
     found: &T,

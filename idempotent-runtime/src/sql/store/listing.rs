@@ -1,0 +1,49 @@
+//! Lists the records of a table, by its primary key.
+
+use std::time::Duration;
+
+use sqlx::Pool;
+
+use super::attempts::Attempts;
+use crate::sql::database::Database;
+use crate::store::{Cursor, Listed, Page, StoreError};
+
+/// The most rows of a page.
+const MOST: usize = 1000;
+
+/// Lists the records with this prefix: reads the keys from `after` on, whose text is the first key of the page. Costs one statement,
+/// which reads at most `most` rows and one more, also if they have expired.
+pub(super) async fn list<DB: Database>(
+    pool: &Pool<DB>,
+    prefix: &str,
+    after: Option<&Cursor>,
+    most: usize,
+) -> Result<Page, StoreError> {
+    let first = after.map_or(prefix, Cursor::as_str).max(prefix);
+    let most = most.clamp(1, MOST);
+    let limit = i64::try_from(most + 1).unwrap_or(i64::MAX);
+    let mut attempts = Attempts::new(pool);
+    let rows = loop {
+        let mut connection = attempts.acquire().await?;
+        let rows = DB::list(&mut connection, first, limit).await;
+        if let Some(rows) = attempts.resolve(connection, rows.map(Some))? {
+            break rows;
+        }
+    };
+    // The keys with the prefix follow each other.
+    let mut rows = rows
+        .into_iter()
+        .take_while(|(key, _, _)| key.starts_with(prefix));
+    let page = rows.by_ref().take(most);
+    let records = page.filter_map(|(key, head, remaining)| {
+        let remaining = u64::try_from(remaining).ok().filter(|micros| *micros > 0)?;
+        Some(Listed {
+            key,
+            head: head.into(),
+            ttl: Some(Duration::from_micros(remaining)),
+        })
+    });
+    let records = records.collect();
+    let next = rows.next().map(|(key, _, _)| Cursor::new(key));
+    Ok(Page { records, next })
+}
