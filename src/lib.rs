@@ -12,10 +12,11 @@ pub use idempotent_runtime::{
     Added, AnyIntent, Attempt, Bloom, BloomBuilder, BloomStats, Builder, ClientAction, Codec,
     Counter, CounterBuilder, Diagnosis, Digest, DrainError, Duplicate, DuplicateState, Durability,
     EndpointInfo, Endpoints, Error, Event, EventKind, Failure, Fenced, FirstTime, GuardedCall,
-    Hint, Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, Mechanism,
-    MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once, OneIntent, Origin, Outcome,
-    Peek, Redeemed, Release, Renew, Replay, RequestId, RunEach, SeenSet, SeenSetBuilder, Setting,
-    Settings, SetupError, Store, StoreError, StoreErrorKind, Token, Tokens, Translation, endpoints,
+    Hint, Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, ListedCall,
+    Listing, Mechanism, MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once,
+    OneIntent, Origin, Outcome, Peek, Redeemed, Release, Renew, Replay, RequestId, RunEach,
+    SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind,
+    Token, Tokens, Translation, endpoints,
 };
 
 #[doc = include_str!("links.md")]

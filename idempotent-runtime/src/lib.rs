@@ -83,6 +83,7 @@ pub use mechanisms::seen::{Added, FirstTime, SeenSet};
 pub use mechanisms::tokens::Tokens;
 pub use observe::{Event, EventKind, Observer};
 pub use operate::doctor::Diagnosis;
+pub use operate::listing::{ListedCall, Listing};
 pub use operate::peek::Peek;
 pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
 pub use protocol::body_context::{AnyIntent, Fenced, IdempotencyContext, OneIntent};

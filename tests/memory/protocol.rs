@@ -14,6 +14,7 @@ mod following;
 mod guarded;
 mod hinting;
 mod hints;
+mod listing;
 mod local;
 mod lost_lease;
 mod names;

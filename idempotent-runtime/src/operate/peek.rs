@@ -15,7 +15,7 @@ use crate::protocol::retry::Attempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
-use crate::record::call::State;
+use crate::record::call::{Record, State};
 use crate::record::fence::FenceLine;
 use crate::store::{Key, Swap};
 
@@ -28,6 +28,7 @@ pub struct Peek {
     state: DuplicateState,
     holder: String,
     since: SystemTime,
+    lasts: Duration,
     remaining: Option<Duration>,
     fence: Option<i64>,
 }
@@ -232,16 +233,10 @@ impl Idempotency {
             return Err(self.shared().records().foreign(site, &entry.value));
         };
         Ok(Some(Peek {
-            state: match record.state {
-                State::Running if record.is_marked() || record.is_kept_claim(entry.ttl) => {
-                    DuplicateState::Unknown
-                }
-                State::Running => DuplicateState::Running,
-                State::Done if record.is_failure() => DuplicateState::Failed,
-                State::Done => DuplicateState::Done,
-            },
+            state: state_of(&record, entry.ttl),
             holder: record.holder().to_owned(),
             since: record.since,
+            lasts: record.lasts(),
             remaining: entry.ttl,
             fence,
             record: entry.value.clone(),
@@ -279,7 +274,19 @@ impl Idempotency {
     }
 }
 
-fn endpoint_of(name: &str) -> Result<Endpoint, Error> {
+/// The state of a call whose record lives for `remaining`.
+pub(super) fn state_of(record: &Record<'_>, remaining: Option<Duration>) -> DuplicateState {
+    match record.state {
+        State::Running if record.is_marked() || record.is_kept_claim(remaining) => {
+            DuplicateState::Unknown
+        }
+        State::Running => DuplicateState::Running,
+        State::Done if record.is_failure() => DuplicateState::Failed,
+        State::Done => DuplicateState::Done,
+    }
+}
+
+pub(super) fn endpoint_of(name: &str) -> Result<Endpoint, Error> {
     Endpoint::called(name).map_err(|name| Error::invalid_name(Subject::Peek, &name))
 }
 
@@ -303,6 +310,37 @@ impl Peek {
     /// after it. `None` if the record never expires.
     pub fn remaining(&self) -> Option<Duration> {
         self.remaining
+    }
+
+    /// The time for which a claim or a renewal keeps the record: the lease and the grace after it. A holder renews after each third of
+    /// its lease, unless its call has the option `renew = false` or `release = false`.
+    pub fn lasts(&self) -> Duration {
+        self.lasts
+    }
+
+    /// The name of the endpoint.
+    pub fn endpoint(&self) -> &str {
+        self.site.endpoint.as_str()
+    }
+
+    /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them.
+    pub fn digits(&self) -> String {
+        let short = self.site.fingerprint.map(|known| known.short());
+        short.map_or_else(String::new, |short| {
+            format!("{:08x}", u32::from_be_bytes(short))
+        })
+    }
+
+    /// The number of bytes of the record.
+    pub fn size(&self) -> usize {
+        self.record.len()
+    }
+
+    /// The stored result, as it is in the store: sealed, if the handle that wrote it seals. `None` if the record has none.
+    pub fn stored(&self) -> Option<Bytes> {
+        let end_of_line = self.record.iter().position(|byte| *byte == b'\n')?;
+        let stored = self.record.slice(end_of_line + 1..);
+        (!stored.is_empty()).then_some(stored)
     }
 
     /// The number of the last run of the key, if its calls have the option `fence`: see

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::Error;
+use idempotent_runtime::{Error, Idempotency, SqliteStore};
 use sqlx::{Executor as _, Sqlite, SqliteConnection};
 
 use crate::tx::databases::{pay, pay_and_commit, pool};
@@ -42,4 +42,28 @@ async fn the_busy_timeout_of_the_caller_is_restored() {
     let timeout = sqlx::query_scalar("PRAGMA busy_timeout");
     let timeout: i64 = timeout.fetch_one(&mut *second).await.unwrap();
     assert_eq!(timeout, 7777);
+}
+
+#[tokio::test]
+async fn a_row_of_a_transaction_is_listed_and_found_by_its_digits() {
+    let (pool, (handle, _)) = (pool::<Sqlite>().await, handle());
+    assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
+    let operator = Idempotency::new(SqliteStore::new(pool));
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let page = operator.list("", after.as_ref(), 1).await.unwrap().unwrap();
+        rows.extend(page.records);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    let [row] = &rows[..] else {
+        panic!("there is one row: {rows:?}");
+    };
+    assert!(row.in_tx());
+    let found = operator.peek_digits(row.endpoint(), &row.digits()).await;
+    let found = found.unwrap().unwrap();
+    assert_eq!(found.len(), 1);
+    assert!(operator.forget(&found[0]).await.unwrap());
 }

@@ -67,6 +67,13 @@ impl Fingerprint {
         hex(self.as_bytes(), digits)
     }
 
+    /// Reads the digits that [`push_hex`](Self::push_hex) writes. `None` if this is no fingerprint.
+    pub(crate) fn read(digits: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        let read = base16ct::lower::decode(digits, &mut bytes).ok()?;
+        matches!(read.len(), 16 | 32).then(|| Self::new(read))
+    }
+
     fn new(digest: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes[..digest.len()].copy_from_slice(digest);
