@@ -21,6 +21,8 @@ use std::path::PathBuf;
 #[cfg(feature = "toml")]
 use std::time::Duration;
 
+use crate::error::SetupError;
+use crate::settings::endpoint_info::EndpointInfo;
 use crate::settings::table::{Layer, Table};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
@@ -62,8 +64,8 @@ use crate::settings::table::{Layer, Table};
 /// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_DISABLED` | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
-/// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_PREFIX`,
-/// `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_SEAL`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
+/// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_STORE`,
+/// `IDEMPOTENCE_PREFIX`, `IDEMPOTENCE_DIGEST`, `IDEMPOTENCE_SECRET`, `IDEMPOTENCE_SEAL`, `IDEMPOTENCE_DEADLINE` and `IDEMPOTENCE_SETTINGS` are ignored here: your program may read them. The
 /// variables that Kubernetes sets for a service named `idempotence…` are also ignored. Any other variable that begins with
 /// `IDEMPOTENCE_` is an error.
 ///
@@ -161,6 +163,40 @@ impl Settings {
     #[cfg(feature = "toml")]
     pub(crate) fn watched(&self) -> Option<(Duration, Option<&PathBuf>)> {
         Some((self.watch?, self.file.as_ref()))
+    }
+
+    /// Checks the file and the environment, for tools that have no handle. Blocks the thread while it reads the file.
+    ///
+    /// # Errors
+    ///
+    /// What `build` would report, one line for each mistake, except what does not fit an attribute.
+    pub fn check(&self) -> Result<(), SetupError> {
+        self.read_or_explain().map(drop)
+    }
+
+    /// The settings of an endpoint and their origins, for tools that do not have its program: the values of the attribute are unknown.
+    /// Blocks the thread while it reads the file.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// use idempotence::Settings;
+    ///
+    /// let pay = Settings::env().of_endpoint("orders.pay")?;
+    /// assert!(pay.ttl().is_none());
+    /// # Ok::<(), idempotence::SetupError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn of_endpoint(&self, endpoint: &str) -> Result<EndpointInfo, SetupError> {
+        let resolved = self.read_or_explain()?.resolve(endpoint);
+        Ok(EndpointInfo::new(endpoint, None, &resolved))
+    }
+
+    fn read_or_explain(&self) -> Result<Table, SetupError> {
+        let table = self.read();
+        table.map_err(|problems| SetupError::new(problems.join("\n")))
     }
 
     /// Reads and checks the settings. The error has one line for each mistake.

@@ -253,7 +253,7 @@ fn other_values_are_mistakes() {
         let error = file.handle().unwrap_err().to_string();
         assert_eq!(
             error,
-            format!("{}: `disabled` in `[all]`{problem}", file.at(2))
+            format!("{}:1: `disabled` in `[all]`{problem}", file.at(2))
         );
     }
     // Only the switch is a boolean.

@@ -28,9 +28,9 @@ fn all_mistakes_are_reported_at_once_a_line_each() {
     assert_eq!(
         format!("{error:?}"),
         format!(
-            "{}: unknown setting `tll`: did you mean `ttl`?\n\
-             {}: `wait` in `[all]`: a duration needs a unit: write `\"2s\"`\n\
-             {}: `lease` of `orders.pay`: `5x` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
+            "{}:1: unknown setting `tll`: did you mean `ttl`?\n\
+             {}:1: `wait` in `[all]`: a duration needs a unit: write `\"2s\"`\n\
+             {}:1: `lease` of `orders.pay`: `5x` is not a duration: write whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`, \
              the larger unit first, as in `30s` or `1h30m`",
             file.at(2),
             file.at(3),
@@ -55,6 +55,6 @@ fn a_mistake_in_the_name_of_a_route_is_reported() {
     ] {
         let file = File::new(text);
         let error = file.handle().unwrap_err().to_string();
-        assert_eq!(error, format!("{}: {what}", file.at(line)));
+        assert_eq!(error, format!("{}:12: {what}", file.at(line)));
     }
 }

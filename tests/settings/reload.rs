@@ -69,8 +69,8 @@ async fn a_reload_with_mistakes_reports_them_and_changes_nothing() {
     assert_eq!(
         handle.reload().await.unwrap_err().to_string(),
         format!(
-            "{}: `lease` of `orders.pay`: a duration needs a unit: write `20s`; \
-             {}: unknown setting `wiat`: did you mean `wait`?",
+            "{}:1: `lease` of `orders.pay`: a duration needs a unit: write `20s`; \
+             {}:1: unknown setting `wiat`: did you mean `wait`?",
             file.at(3),
             file.at(4)
         )

@@ -10,8 +10,10 @@ use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
 
-/// Variables that a program may itself read to build its handle.
-const PROGRAM_VARIABLES: [&str; 6] = ["URL", "PREFIX", "SECRET", "SEAL", "DEADLINE", "SETTINGS"];
+/// Variables that a program, or the command `idempotence`, may itself read to build its handle.
+const PROGRAM_VARIABLES: [&str; 8] = [
+    "URL", "STORE", "PREFIX", "DIGEST", "SECRET", "SEAL", "DEADLINE", "SETTINGS",
+];
 
 /// Whether Kubernetes sets the variable for a service named `idempotence…`, as in `IDEMPOTENCE_REDIS_SERVICE_HOST`.
 fn is_service_variable(rest: &str) -> bool {

@@ -39,16 +39,16 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Laye
     let layer = reader.root(root.get_ref());
 
     // A line that is not TOML is reported only once: the values that the parser guesses for it are not checked.
-    let at = |error: &toml::de::Error| line(text, error.span().map_or(0, |span| span.start));
-    let broken: BTreeSet<usize> = errors.iter().map(at).collect();
+    let at = |error: &toml::de::Error| place(text, error.span().map_or(0, |span| span.start));
+    let broken: BTreeSet<usize> = errors.iter().map(|error| at(error).0).collect();
     let mut mistakes = reader.mistakes;
-    mistakes.retain(|(line, _)| !broken.contains(line));
+    mistakes.retain(|((line, _), _)| !broken.contains(line));
     for error in &errors {
         let what = format!("this is not TOML: {}", error.message().escape_debug());
         mistakes.insert((at(error), what));
     }
-    for (line, what) in mistakes {
-        problems.push(format!("{}:{line}: {what}", path.display()));
+    for ((line, column), what) in mistakes {
+        problems.push(format!("{}:{line}:{column}: {what}", path.display()));
     }
     layer
 }
@@ -56,8 +56,8 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Laye
 struct Reader<'a> {
     path: Arc<Path>,
     text: &'a str,
-    /// Sorted by line, because the parser sorts by name.
-    mistakes: BTreeSet<(usize, String)>,
+    /// Sorted by place, because the parser sorts by name.
+    mistakes: BTreeSet<((usize, usize), String)>,
 }
 
 type Key<'a> = Spanned<toml::de::DeString<'a>>;
@@ -153,19 +153,21 @@ impl Reader<'_> {
     fn origin(&self, key: &Key<'_>) -> Origin {
         Origin::File {
             path: Arc::clone(&self.path),
-            line: line(self.text, key.span().start),
+            line: place(self.text, key.span().start).0,
         }
     }
 
     fn mistake(&mut self, key: &Key<'_>, what: String) {
-        let line = line(self.text, key.span().start);
-        self.mistakes.insert((line, what));
+        let place = place(self.text, key.span().start);
+        self.mistakes.insert((place, what));
     }
 }
 
-/// The line of a byte, counted from 1.
-fn line(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
+/// The line and the column of a byte, counted from 1. A column is a character.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    (1 + before.matches('\n').count(), 1 + line.chars().count())
 }
 
 /// Escapes a name from the file, so that it prints on one line.
@@ -250,146 +252,4 @@ fn check_name(name: &str) -> Result<(), String> {
 const LONGEST_NAME: usize = 200;
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn parsed(text: &str) -> (Layer, Vec<String>) {
-        let mut problems = Vec::new();
-        let layer = parse(Path::new("a.toml"), text, &mut problems);
-        (layer, problems)
-    }
-
-    #[test]
-    fn settings_are_read_with_their_lines() {
-        let (layer, problems) = parsed(
-            "[all]\nttl = \"5m\"\n\n[endpoints.\"orders.pay\"]\nlease = \"10s\"\non_store_error = \"run\"\n",
-        );
-        assert_eq!(problems, [""; 0]);
-        let ttl = layer.all.ttl.unwrap();
-        assert_eq!(ttl.value, Duration::from_mins(5));
-        assert_eq!(ttl.origin.to_string(), "a.toml:2");
-        let pay = &layer.endpoints["orders.pay"];
-        assert_eq!(pay.origin.to_string(), "a.toml:4");
-        let lease = pay.overrides.lease.as_ref().unwrap();
-        assert_eq!(lease.to_string(), "10s (a.toml:5)");
-        let on_store_error = pay.overrides.on_store_error.as_ref().unwrap();
-        assert_eq!(on_store_error.to_string(), "run (a.toml:6)");
-    }
-
-    #[test]
-    fn every_mistake_is_reported_with_its_line_and_what_to_write() {
-        for (text, problem) in [
-            (
-                "[endpoint.\"a\"]",
-                "1: unknown table `endpoint`: did you mean `endpoints`?",
-            ),
-            (
-                "\n[queue]",
-                "2: unknown table `queue`: the tables are `[all]` and `[endpoints.\"…\"]`",
-            ),
-            (
-                "ttl = \"1m\"",
-                "1: `ttl` is in no table: write it below `[all]` or `[endpoints.\"…\"]`",
-            ),
-            ("all = 1", "1: `all` is a table: write `[all]`"),
-            ("[[all]]", "1: `all` is a table: write `[all]`"),
-            (
-                "[all]\ntll = \"1m\"",
-                "2: unknown setting `tll`: did you mean `ttl`?",
-            ),
-            (
-                "[all]\nrelease = true",
-                "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
-            ),
-            (
-                "[all]\nttl = 30",
-                "2: `ttl` in `[all]`: a duration needs a unit: write `\"30s\"`",
-            ),
-            (
-                "[all]\nttl = -30",
-                "2: `ttl` in `[all]` must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
-            ),
-            (
-                "[all]\nwait = true",
-                "2: `wait` in `[all]` must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`",
-            ),
-            (
-                "[all]\nttl = \"30\"",
-                "2: `ttl` in `[all]`: a duration needs a unit: write `30s`",
-            ),
-            (
-                "[all]\nlease = \"0s\"",
-                "2: `lease` in `[all]`: `0s` is too short: write a duration between `1ms` and `36500d`",
-            ),
-            (
-                "[endpoints.\"orders.pay\"]\nttl = \"0m\"",
-                "2: `ttl` of `orders.pay`: `0m` is too short: write a duration between `1ms` and `36500d`",
-            ),
-            (
-                "[all]\nreplay_err = true",
-                "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
-            ),
-            (
-                "[all]\ncrate = \"shop\"",
-                "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
-            ),
-            (
-                "[all]\nttl = \"101d1000000h\"",
-                "2: `ttl` in `[all]`: `101d1000000h` is too long: write at most `36500d`, which is 100 years",
-            ),
-            (
-                "[all]\ncolour = true",
-                "2: unknown setting `colour`: the settings are `ttl`, `lease`, `wait`, `on_store_error` and `disabled`",
-            ),
-            (
-                "[all]\non_store_error = \"rum\"",
-                "2: `on_store_error` in `[all]`: `rum` is neither `refuse` nor `run`: did you mean `run`?",
-            ),
-            (
-                "[all]\non_store_error = false",
-                "2: `on_store_error` in `[all]` must be a word in quotes: write `\"refuse\"` or `\"run\"`",
-            ),
-            (
-                "[endpoints.shop.orders.pay]\nttl = \"1m\"",
-                "1: the name of an endpoint must be in quotes: write `[endpoints.\"shop.orders.pay\"]`",
-            ),
-            (
-                "[endpoints]\nttl = \"1m\"",
-                "2: `ttl` is not an endpoint: write a table for each endpoint, as in `[endpoints.\"orders.pay\"]`",
-            ),
-            (
-                "[endpoints.\"shop::pay\"]",
-                "1: `shop::pay` cannot name an endpoint: write dots instead of `::`, as in `shop.pay`",
-            ),
-            (
-                "[endpoints.\"\"]",
-                "1: `` cannot name an endpoint: it is empty",
-            ),
-            (
-                "[endpoints.\"a\\nb\"]",
-                "1: `a\\nb` cannot name an endpoint: no name of an endpoint has the character '\\n'",
-            ),
-        ] {
-            let (_, problems) = parsed(text);
-            assert_eq!(problems, [format!("a.toml:{problem}")]);
-        }
-    }
-
-    #[test]
-    fn all_mistakes_are_reported_at_once_in_the_order_of_their_lines() {
-        let text =
-            "[endpoints.\"b\"]\nwiat = \"1s\"\nttl = ten\n[endpoints.\"a\"]\nlease = 5\n[all\n";
-        let (_, problems) = parsed(text);
-        assert_eq!(
-            problems,
-            [
-                "a.toml:2: unknown setting `wiat`: did you mean `wait`?",
-                "a.toml:3: this is not TOML: invalid boolean, expected `true`",
-                "a.toml:5: `lease` of `a`: a duration needs a unit: write `\"5s\"`",
-                "a.toml:6: this is not TOML: unclosed table, expected `]`",
-            ]
-        );
-    }
-}
+mod tests;
