@@ -37,13 +37,17 @@ pub struct Cycle {
 }
 
 impl Layers {
-    /// Reads the crate whose `lib.rs` is in `folder`.
+    /// Reads the crate whose `lib.rs`, or `main.rs` of a program, is in `folder`.
     ///
     /// # Errors
     ///
     /// Names the file that is missing or is not valid Rust.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        Self::of(|file| fs::read_to_string(folder.join(file)).ok())
+        let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+        Self::of(|file| match file {
+            "lib.rs" => read(file).or_else(|| read("main.rs")),
+            file => read(file),
+        })
     }
 
     /// Reads a crate whose files `text` returns, beginning with `lib.rs`.

@@ -1,0 +1,215 @@
+//! The arguments of the command. Their comments are its help.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Finds stuck keys of the crate `idempotence`, explains them and frees them. Works while the program is down.
+///
+/// A stuck key in three steps: `idempotence ls --state late` lists the keys whose holders do not renew them. `idempotence show
+/// orders.pay 9e107d9d` explains one, by its endpoint and the digits of a log line. `idempotence release orders.pay 9e107d9d` frees
+/// it, so that an equal call runs again.
+///
+/// Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 not found, 4 refused.
+#[derive(Debug, Parser)]
+#[command(
+    name = "idempotence",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) access: Access,
+    /// Prints JSON, for programs
+    #[arg(long, global = true, help_heading = "Options")]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// How the store is reached, and how the program makes its keys.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct Access {
+    /// The URL of the store, as the program has it
+    ///
+    /// Without it and its variable, `IDEMPOTENCE_URL` is read. Other users of the machine see a password in an argument: use a variable.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "IDEMPOTENCE_STORE",
+        hide_env_values = true
+    )]
+    pub(crate) store: Option<String>,
+    /// The prefix of the program's keys
+    #[arg(
+        long,
+        global = true,
+        value_name = "PREFIX",
+        env = "IDEMPOTENCE_PREFIX",
+        default_value = "idem"
+    )]
+    pub(crate) prefix: String,
+    /// The digest of the program's keys, for `--key`
+    ///
+    /// The secret of the keys, if there is one, is read from `IDEMPOTENCE_SECRET`.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        env = "IDEMPOTENCE_DIGEST",
+        default_value = "md5"
+    )]
+    pub(crate) digest: Digest,
+    /// How long an answer of the store may take
+    #[arg(long, global = true, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "5s")]
+    pub(crate) deadline: Duration,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Digest {
+    Md5,
+    Sha256,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Lists the keys of calls
+    ///
+    /// A state `late` is a running call whose holder should have renewed its key already: it was killed, or its calls have
+    /// `renew = false` or `release = false`. The result of a call is not read. Redis looks at all keys of its database, a few
+    /// hundred at a time.
+    Ls(Ls),
+    /// Shows one key: by the digits of a log line, or by its parts
+    Show(Show),
+    /// Frees a key, so that an equal call runs again
+    ///
+    /// Asks first. Removes only the record that it has shown. A running call is refused, unless two looks show that its holder does
+    /// not renew it. They are half a lease apart, in which a renewal would be due. Writes one line of JSON to stderr, for an audit.
+    Release(Release),
+    /// Prints calls that begin and end, until it is stopped
+    ///
+    /// It lists the keys again and again, and prints what has changed. It does not see a call that begins and ends between two looks, the
+    /// reason of an end, a call that was refused, or a repetition that got a stored result. It keeps all listed keys in memory.
+    Tail(Tail),
+    /// Checks the store: permissions, persistence, replicas, clocks. Exit code 1 if there is a problem
+    Doctor,
+    /// Checks and explains settings
+    #[command(subcommand)]
+    Config(Config),
+    /// Makes the tables of a database, or brings them up to date
+    Migrate,
+    /// Removes the expired records of a database
+    Purge,
+    /// Prints completions for a shell
+    #[command(hide = true)]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page
+    #[command(hide = true)]
+    Man,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// Only endpoints of this name. `*` matches any characters
+    #[arg(long, value_name = "PATTERN", default_value = "*")]
+    pub(crate) endpoint: String,
+    /// Only calls in this state
+    #[arg(long, value_enum)]
+    pub(crate) state: Option<State>,
+    /// Ends the page when it has about this many keys
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) limit: u32,
+    /// Continues where another page ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum State {
+    /// The body runs, or its holder was killed a moment ago
+    Running,
+    /// Running, and not renewed in time
+    Late,
+    /// Ended with success
+    Done,
+    /// Ended with a stored error
+    Failed,
+    /// Ended, and nobody knows whether its work is done
+    Unknown,
+    /// Of another program or version
+    Foreign,
+}
+
+/// A key: its endpoint, and its digits or its parts.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Key {
+    /// The endpoint, such as `orders.pay` or `POST /orders/{id}/pay`
+    pub(crate) endpoint: String,
+    /// The digits of a log line
+    #[arg(required_unless_present = "part", conflicts_with = "part")]
+    pub(crate) digits: Option<String>,
+    /// A part of the key, as JSON or as a text; repeat it for each part in the order of the option `key`
+    #[arg(long = "key", id = "part", value_name = "PART")]
+    pub(crate) parts: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub(crate) key: Key,
+    /// Also prints the stored result, which may be personal data
+    #[arg(long)]
+    pub(crate) value: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Release {
+    #[command(flatten)]
+    pub(crate) key: Key,
+    /// Does not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Only says what it would do
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Frees the key of a call that may still run: then two bodies may run at once
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Tail {
+    /// Only endpoints of this name. `*` matches any characters
+    #[arg(long, value_name = "PATTERN", default_value = "*")]
+    pub(crate) endpoint: String,
+    /// The pause between two looks
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2s")]
+    pub(crate) every: Duration,
+    /// Ends after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) lasts: Option<Duration>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Reports each mistake of a settings file and of the environment. Exit code 2 if there is one
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Prints the settings of an endpoint, each with its origin. The program knows the other values
+    Explain {
+        /// The endpoint
+        endpoint: String,
+        /// The settings file. Without it only the environment is read
+        #[arg(long, env = "IDEMPOTENCE_SETTINGS")]
+        file: Option<PathBuf>,
+    },
+}

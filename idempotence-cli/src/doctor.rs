@@ -1,0 +1,57 @@
+//! `doctor`: checks the store.
+
+use idempotence::store::{Finding, Level};
+use serde::Serialize;
+
+use crate::args::Access;
+use crate::exit::Failure;
+use crate::open::open;
+use crate::output::Output;
+
+pub(crate) async fn run(access: &Access, output: &mut Output) -> Result<(), Failure> {
+    let idempotency = open(access).await?;
+    let diagnosis = idempotency.doctor().await;
+    if output.is_json() {
+        let findings = diagnosis.findings().iter().map(Row::of).collect();
+        let worst = word(diagnosis.worst());
+        output.json(&Report { worst, findings })?;
+    } else {
+        output.line(&diagnosis.to_string())?;
+    }
+    if diagnosis.worst() < Level::Problem {
+        return Ok(());
+    }
+    Err(Failure::runtime("the store has a problem"))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    worst: &'static str,
+    findings: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    level: &'static str,
+    found: &'a str,
+    advice: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        Self {
+            level: word(finding.level()),
+            found: finding.found(),
+            advice: finding.advice(),
+        }
+    }
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Fine => "fine",
+        Level::Note => "note",
+        Level::Warning => "warning",
+        Level::Problem => "problem",
+    }
+}

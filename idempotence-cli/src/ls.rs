@@ -1,0 +1,149 @@
+//! `ls`: lists keys.
+
+use std::collections::HashSet;
+
+use idempotence::store::Cursor;
+use idempotence::{Idempotency, ListedCall};
+use serde::Serialize;
+
+use crate::args::{Access, Ls, State};
+use crate::exit::Failure;
+use crate::open::open;
+use crate::output::{self, Output, note};
+use crate::{find, pattern};
+
+pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Result<(), Failure> {
+    let idempotency = open(access).await?;
+    let mut calls: Vec<ListedCall> = Vec::new();
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let mut pages = Pages::new(&args.endpoint, args.after.as_deref().map(Cursor::new));
+    while calls.len() < limit
+        && let Some(page) = pages.next(&idempotency, limit - calls.len()).await?
+    {
+        let wanted = |call: &ListedCall| args.state.is_none_or(|state| state == state_of(call));
+        calls.extend(page.into_iter().filter(wanted));
+    }
+    calls.sort_by(|one, other| {
+        let key = |call: &ListedCall| (call.endpoint().to_owned(), call.since());
+        key(one).cmp(&key(other))
+    });
+    let next = pages.after.as_ref().map(Cursor::as_str);
+    if output.is_json() {
+        let records = calls.iter().map(Row::of).collect();
+        return output.json(&Listed { records, next });
+    }
+    let rows: Vec<_> = calls.iter().map(row).collect();
+    let headings = ["ENDPOINT", "DIGITS", "STATE", "AGE", "FREE IN", "HOLDER"];
+    output.table(headings, &rows)?;
+    if let Some(next) = next {
+        note(&format!("More keys: --after '{next}'"));
+    }
+    Ok(())
+}
+
+/// The pages of a listing, each key once.
+pub(crate) struct Pages<'a> {
+    pattern: &'a str,
+    seen: HashSet<(String, String, bool)>,
+    /// Where the next page begins.
+    pub(crate) after: Option<Cursor>,
+    ended: bool,
+    /// How many keys the store looks at for the next page.
+    most: usize,
+}
+
+/// The most keys that the store looks at for one page.
+const MOST: usize = 1000;
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(pattern: &'a str, after: Option<Cursor>) -> Self {
+        Self {
+            pattern,
+            seen: HashSet::new(),
+            after,
+            ended: false,
+            most: 0,
+        }
+    }
+
+    /// The calls of the next page, which wants about so many. `None` after the last page.
+    pub(crate) async fn next(
+        &mut self,
+        idempotency: &Idempotency,
+        wanted: usize,
+    ) -> Result<Option<Vec<ListedCall>>, Failure> {
+        if self.ended {
+            return Ok(None);
+        }
+        self.most = self.most.max(wanted).clamp(10, MOST);
+        let names = pattern::beginning(self.pattern);
+        let page = idempotency
+            .list(names, self.after.as_ref(), self.most)
+            .await?;
+        let page = page.ok_or_else(|| Failure::usage("this store cannot list keys"))?;
+        self.after = page.next;
+        self.ended = self.after.is_none();
+        let mut calls = page.records;
+        calls.retain(|call| {
+            let id = (call.endpoint().to_owned(), call.digits(), call.in_tx());
+            pattern::matches(self.pattern, call.endpoint()) && self.seen.insert(id)
+        });
+        // A page without calls of this pattern: most keys are others, so the next page looks at more of them.
+        self.most = if calls.is_empty() { 4 * self.most } else { 0 };
+        Ok(Some(calls))
+    }
+}
+
+/// The state of a listed call.
+pub(crate) fn state_of(call: &ListedCall) -> State {
+    match (call.state(), call.lasts()) {
+        (Some(state), Some(lasts)) => find::state(state, lasts, call.remaining()),
+        _ => State::Foreign,
+    }
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    records: Vec<Row<'a>>,
+    next: Option<&'a str>,
+}
+
+/// A listed call, for programs.
+#[derive(Serialize)]
+pub(crate) struct Row<'a> {
+    endpoint: &'a str,
+    digits: String,
+    state: &'static str,
+    in_tx: bool,
+    holder: Option<&'a str>,
+    since: Option<String>,
+    free_in_ms: Option<u128>,
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn of(call: &'a ListedCall) -> Self {
+        Self {
+            endpoint: call.endpoint(),
+            digits: call.digits(),
+            state: state_of(call).word(),
+            in_tx: call.in_tx(),
+            holder: call.holder(),
+            since: call.since().map(output::time),
+            free_in_ms: call.remaining().map(|remaining| remaining.as_millis()),
+        }
+    }
+}
+
+fn row(call: &ListedCall) -> [String; 6] {
+    let dash = || "-".to_owned();
+    [
+        call.endpoint().to_owned(),
+        call.digits(),
+        state_of(call).word().to_owned(),
+        call.since()
+            .map_or_else(dash, |since| output::duration(find::age(since))),
+        call.remaining()
+            .map_or_else(|| "never".to_owned(), output::duration),
+        call.holder().map_or_else(dash, str::to_owned),
+    ]
+}

@@ -1,0 +1,146 @@
+//! `release`: frees one key.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::{Duration, SystemTime};
+
+use idempotence::{DuplicateState, Idempotency, Peek};
+use serde::Serialize;
+use tokio::time::sleep;
+
+use crate::args::{Access, Release};
+use crate::exit::Failure;
+use crate::find::{Shown, find};
+use crate::open::open;
+use crate::output::{self, Output, note, to_json};
+use crate::show;
+
+/// The longest time between two looks. The lease of a call that is renewed less often is too long to wait for.
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+pub(crate) async fn run(
+    access: &Access,
+    args: &Release,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let idempotency = open(access).await?;
+    let peek = find(&idempotency, &args.key).await?;
+    if !output.is_json() {
+        output.line(&show::text(&peek))?;
+    }
+    let is_running = peek.state() == DuplicateState::Running;
+    if is_running && !args.force {
+        wait_for_a_renewal(&idempotency, args, &peek).await?;
+    }
+    if !args.dry_run && !args.yes {
+        confirm(&peek)?;
+    }
+    let removal = if args.dry_run {
+        Ok(false)
+    } else {
+        idempotency.forget(&peek).await
+    };
+    let audit = Audit {
+        event: "release",
+        time: output::time(SystemTime::now()),
+        user: std::env::var("USER").ok(),
+        released: removal.as_ref().ok().copied(),
+        dry_run: args.dry_run,
+        forced: args.force,
+        record: Shown::of(&peek),
+    };
+    note(&to_json(&audit)?);
+    let released = removal?;
+    if !released && !args.dry_run {
+        let text = "nothing was removed: the record has changed since it was shown, or has expired";
+        return Err(Failure::refused(text));
+    }
+    if output.is_json() {
+        return output.json(&audit);
+    }
+    output.line(if released {
+        "released: an equal call runs again"
+    } else {
+        "a dry run: nothing was removed"
+    })
+}
+
+/// The line for an audit.
+#[derive(Serialize)]
+struct Audit {
+    event: &'static str,
+    time: String,
+    user: Option<String>,
+    /// `None` if the store did not answer: the record may be removed.
+    released: Option<bool>,
+    dry_run: bool,
+    forced: bool,
+    #[serde(flatten)]
+    record: Shown,
+}
+
+/// Looks a second time, when a renewal would have been due.
+async fn wait_for_a_renewal(
+    idempotency: &Idempotency,
+    args: &Release,
+    first: &Peek,
+) -> Result<(), Failure> {
+    // The third of a lease after which it is renewed is less than the half, also with the grace in `lasts`.
+    let wait = first.lasts() / 2;
+    if wait > LONGEST_WAIT {
+        return Err(Failure::refused(format!(
+            "the call may be running, and it renews its key too seldom to wait for that. Look at its process, {}. If it is gone, \
+             repeat this with --force",
+            first.holder()
+        )));
+    }
+    note(&format!(
+        "waiting for {} to see whether {} renews the key",
+        output::duration(wait),
+        first.holder()
+    ));
+    sleep(wait).await;
+    let second = match find(idempotency, &args.key).await {
+        Err(failure) if failure.code == 3 => {
+            return Err(Failure::not_found(
+                "the key has become free in the meantime",
+            ));
+        }
+        second => second?,
+    };
+    if is_silent(first, &second, wait) {
+        return Ok(());
+    }
+    Err(Failure::refused(format!(
+        "the call is running: {} has renewed or changed the key. With --force two bodies may run at once",
+        second.holder()
+    )))
+}
+
+/// Whether the record was not renewed between two looks. Its remaining time only becomes shorter.
+fn is_silent(first: &Peek, second: &Peek, waited: Duration) -> bool {
+    let (Some(before), Some(after)) = (first.remaining(), second.remaining()) else {
+        return false;
+    };
+    let is_same = first.holder() == second.holder() && first.since() == second.since();
+    is_same && second.state() == DuplicateState::Running && after + waited / 2 < before
+}
+
+fn confirm(peek: &Peek) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::refused("nobody can be asked here: write --yes"));
+    }
+    let mut err = io::stderr().lock();
+    write!(
+        err,
+        "Free {} {}? An equal call will run again. [y/N] ",
+        peek.endpoint(),
+        peek.digits()
+    )?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::refused("not released"))
+}

@@ -1,0 +1,10 @@
+//! The command on real servers: it finds a stuck key, explains it and frees it.
+
+#![allow(clippy::unwrap_used)]
+
+mod help;
+mod ls;
+mod settings;
+mod stores;
+mod stuck;
+mod support;

@@ -1,0 +1,199 @@
+//! A key whose process was killed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{LEASE, Program, Ran, command, redis, run, sqlite};
+
+/// The lease of a call that the command does not wait for.
+const LONG: Duration = Duration::from_mins(5);
+
+fn a_killed_call_is_found_explained_refused_and_released(url: &str) {
+    let program = Program::on(url);
+    for id in 1..=5 {
+        program.pay(id);
+    }
+    let digits = program.die_in(url, 7, LONG);
+
+    let table = run(url, &["ls", "--endpoint", "orders.*", "--state", "running"]).ok();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 2, "{table}");
+    assert!(
+        lines[1].starts_with(&format!("orders.pay  {digits}  running  ")),
+        "{table}"
+    );
+
+    let shown = run(url, &["show", "orders.pay", &digits]).ok();
+    assert!(
+        shown.contains(&format!("digits    {digits}\nstate     running: ")),
+        "{shown}"
+    );
+    let by_parts = run(url, &["show", "orders.pay", "--key", "7", "--json"]).json();
+    assert_eq!(by_parts["digits"], digits);
+    assert_eq!(
+        by_parts["lasts_ms"], 305_000,
+        "the lease and the grace of 5 s"
+    );
+
+    let refused = run(url, &["release", "orders.pay", &digits, "--yes"]);
+    assert_eq!(refused.code, 4);
+    assert!(
+        refused.err.contains("repeat this with --force"),
+        "{}",
+        refused.err
+    );
+    let dry = run(
+        url,
+        &["release", "orders.pay", &digits, "--force", "--dry-run"],
+    );
+    assert_eq!(audit(&dry)["released"], false);
+    assert!(dry.ok().ends_with("nothing was removed\n"));
+    let unasked = run(url, &["release", "orders.pay", &digits, "--force"]);
+    assert_eq!(unasked.code, 4, "without a terminal nobody can be asked");
+    run(url, &["show", "orders.pay", &digits]).ok();
+
+    let released = run(url, &["release", "orders.pay", &digits, "--force", "--yes"]);
+    let line = audit(&released);
+    assert_eq!(
+        (&line["event"], &line["digits"]),
+        (&"release".into(), &Value::from(&*digits))
+    );
+    assert_eq!(
+        (&line["released"], &line["forced"]),
+        (&true.into(), &true.into())
+    );
+    assert!(
+        released
+            .ok()
+            .ends_with("released: an equal call runs again\n")
+    );
+    assert_eq!(run(url, &["show", "orders.pay", &digits]).code, 3);
+    assert_eq!(
+        run(url, &["release", "orders.pay", &digits, "--yes"]).code,
+        3
+    );
+    Program::on(url).pay(7);
+}
+
+/// The last line of stderr.
+fn audit(ran: &Ran) -> Value {
+    let line = ran.err.lines().last().unwrap();
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn a_killed_call_is_found_explained_refused_and_released_on_redis() {
+    a_killed_call_is_found_explained_refused_and_released(&redis());
+}
+
+#[test]
+fn a_killed_call_is_found_explained_refused_and_released_on_sqlite() {
+    a_killed_call_is_found_explained_refused_and_released(&sqlite());
+}
+
+#[test]
+fn two_looks_without_a_renewal_release_a_killed_call() {
+    let url = redis();
+    // The command looks at the key again after half of this time.
+    let digits = Program::on(&url).die_in(&url, 7, 4 * LEASE);
+    let released = run(&url, &["release", "orders.pay", &digits, "--yes"]);
+    assert_eq!(
+        audit(&released)["released"],
+        true,
+        "{}{}",
+        released.out,
+        released.err
+    );
+    assert_eq!(audit(&released)["forced"], false);
+    assert_eq!(released.code, 0);
+}
+
+#[test]
+fn a_call_that_is_renewed_is_not_released() {
+    let url = redis();
+    let program = Program::on(&url);
+    program.begin(7, LEASE);
+    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
+    assert!(
+        refused.err.contains("the call is running"),
+        "{}",
+        refused.err
+    );
+    run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+}
+
+#[test]
+fn a_killed_call_becomes_late() {
+    let url = redis();
+    let digits = Program::on(&url).die_in(&url, 7, 6 * LEASE);
+    let deadline = Instant::now() + Duration::from_secs(12);
+    loop {
+        let late = run(&url, &["ls", "--state", "late", "--json"]).json();
+        if late["records"][0]["digits"] == *digits {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{late}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn the_result_of_a_call_is_shown_only_if_it_is_asked_for() {
+    let url = sqlite();
+    let program = Program::on(&url);
+    let call = program
+        .idempotency
+        .call("orders.quote")
+        .key(&"a b")
+        .ttl(Duration::from_mins(10));
+    let quote = call
+        .replay()
+        .run(async { Ok::<_, idempotence::Error>("s3cret".to_owned()) });
+    program.block_on(quote).unwrap();
+    let show = ["show", "orders.quote", "--key", "a b"];
+    for json in [&[][..], &["--json"]] {
+        let shown = run(&url, &[&show[..], json].concat()).ok();
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+    let shown = run(&url, &[&show[..], &["--value"]].concat()).ok();
+    assert!(shown.ends_with("\"s3cret\"\n"), "{shown}");
+    let listed = run(&url, &["ls", "--json"]).ok();
+    assert!(!listed.contains("s3cret"), "{listed}");
+}
+
+#[test]
+fn the_keys_of_a_secret_are_found_by_their_parts_only_with_it() {
+    let url = redis();
+    let program = Program::on(&url);
+    let secret = idempotence::Idempotency::builder_from_url(&url);
+    let secret = program
+        .block_on(secret)
+        .unwrap()
+        .prefix("shop")
+        .secret("s3cret");
+    let secret = secret.digest(idempotence::Digest::Sha256).build().unwrap();
+    let call = secret
+        .call("orders.pay")
+        .key(&7)
+        .ttl(Duration::from_mins(10));
+    program
+        .block_on(call.run(async { Ok::<_, idempotence::Error>(()) }))
+        .unwrap();
+    let args = [
+        "show",
+        "orders.pay",
+        "--key",
+        "7",
+        "--prefix",
+        "shop",
+        "--digest",
+        "sha256",
+    ];
+    assert_eq!(run(&url, &args).code, 3);
+    let shown = command(&url, &args)
+        .env("IDEMPOTENCE_SECRET", "s3cret")
+        .output();
+    assert!(Ran::of(shown.unwrap()).ok().contains("state     done"));
+}
