@@ -26,6 +26,7 @@
 //! | how to test functions that have the attribute | [`testing`] |
 //! | how to change settings without compiling | [`settings`] |
 //! | what to do: a stuck key, an outage, a deploy, an alarm, a shutdown | [`runbooks`] |
+//! | how to find and free a stuck key from a shell | [`command`] |
 //! | how to see what happens: events, the log, metrics | [`observability`] |
 //! | what is promised with which store, and how it was tested | [`guarantees`] |
 //! | who is trusted with what | [`security`] |
@@ -52,6 +53,10 @@ pub mod assistants {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/choosing.md")]
 pub mod choosing {}
+
+#[doc = include_str!("links.md")]
+#[doc = include_str!("../docs/guide/command.md")]
+pub mod command {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/errors.md")]
