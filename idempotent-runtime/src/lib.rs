@@ -3,6 +3,7 @@
 #[cfg(feature = "http")]
 pub mod http;
 pub mod integrations;
+pub mod port;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]

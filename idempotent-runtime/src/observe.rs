@@ -18,4 +18,4 @@ pub(crate) use self::log::span;
 pub use self::observer::Observer;
 pub(crate) use self::observer::{NO_OBSERVERS, Observers};
 #[cfg(feature = "testkit")]
-pub(crate) use self::recording::Recorded;
+pub use self::recording::{Recorded, Recording};

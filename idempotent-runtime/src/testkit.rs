@@ -17,14 +17,7 @@ pub use self::faulty::{Fault, FaultyStore};
 pub use self::op::Op;
 pub use self::report::StormReport;
 pub use self::storm::{assert_ran_once, storm};
-#[cfg(any(
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite",
-    test
-))]
-#[doc(hidden)]
-pub use crate::batch::count::{BatchCounts, batch_counts};
 #[doc(inline)]
 pub use crate::conformance;
+#[doc(hidden)]
+pub use crate::port::testkit::batches::*;

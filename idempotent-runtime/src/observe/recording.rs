@@ -8,21 +8,24 @@ use crate::sync::{Mutex, RwLock};
 
 /// The ends of the calls of one handle since the recording began, in the order in which the calls ended.
 #[derive(Debug, Default)]
-pub(crate) struct Recording(Mutex<Vec<Recorded>>);
+pub struct Recording(Mutex<Vec<Recorded>>);
 
 /// One event of a call, without its key.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorded {
-    pub(crate) endpoint: String,
-    pub(crate) kind: EventKind,
+pub struct Recorded {
+    /// The name of the endpoint.
+    pub endpoint: String,
+    /// What happened.
+    pub kind: EventKind,
     /// The first digits of the key, if the call has a key.
-    pub(crate) key: Option<String>,
-    pub(crate) error: Option<String>,
+    pub key: Option<String>,
+    /// The text of the error, if there is one.
+    pub error: Option<String>,
 }
 
 impl Recording {
     /// The events since the recording began.
-    pub(crate) fn events(&self) -> Vec<Recorded> {
+    pub fn events(&self) -> Vec<Recorded> {
         let events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         events.clone()
     }

@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 
 use super::report::StormReport;
 use crate::handle::Idempotency;
+use crate::port::testkit::record;
 
 /// How long a storm waits for work in the background.
 const BACKGROUND: Duration = Duration::from_secs(10);
@@ -72,7 +73,7 @@ where
     C: FnMut(usize) -> F,
     F: Future,
 {
-    let recording = idempotency.shared().observers().record();
+    let recording = record(idempotency);
     let all = async { join_all((0..calls).map(call)).await };
     let results = idempotency.scope(all).await;
     // Work that still runs is missing in the counts, and the assertion names its calls.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep};
 
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::store::fencing::lasts;
+use crate::port::testkit::fence_ttl;
 use crate::store::{Fence, FencedClaim, StoreErrorKind, Swap};
 
 const RACERS: usize = 16;
@@ -27,7 +27,7 @@ pub(super) async fn a_fenced_claim_stores_the_value(subject: Subject) -> Verdict
     let Some(ttl) = entry.and_then(|entry| entry.ttl) else {
         return Err("`claim_fenced` stored no number with a time to live".to_owned());
     };
-    expect_ttl(ttl, lasts(LONG))
+    expect_ttl(ttl, fence_ttl(LONG))
 }
 
 pub(super) async fn a_fenced_claim_of_a_taken_key_changes_nothing(subject: Subject) -> Verdict {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 24] = [
+const RUNTIME: [&str; 25] = [
     "broken",
     "world",
     "sync",
@@ -29,6 +29,7 @@ const RUNTIME: [&str; 24] = [
     "operate",
     "http",
     "integrations",
+    "port",
     "private",
     "testkit",
     "lib",

@@ -1,0 +1,32 @@
+//! What the crate `idempotent-testkit` uses: the events of calls, and what the conformance suite cannot read in a store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::handle::Idempotency;
+use crate::store::fencing::lasts;
+
+pub use crate::observe::{Recorded, Recording};
+
+/// How often operations went in batches. The module is empty without a store that makes batches.
+pub mod batches {
+    #[cfg(any(
+        feature = "mysql",
+        feature = "postgres",
+        feature = "redis",
+        feature = "sqlite"
+    ))]
+    pub use crate::batch::count::{BatchCounts, batch_counts};
+}
+
+/// Records the events of the calls of a handle until the recording is dropped. It has no events of the operations of tokens,
+/// counters, seen-sets, Bloom filters and order numbers.
+pub fn record(idempotency: &Idempotency) -> Arc<Recording> {
+    idempotency.shared().observers().record()
+}
+
+/// How long [`claim_fenced`](crate::Store::claim_fenced) stores the record of a number at least, if the claim has this time to
+/// live.
+pub fn fence_ttl(ttl: Duration) -> Duration {
+    lasts(ttl)
+}
