@@ -6,10 +6,10 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use http::{Response, StatusCode};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::http::{
     Decision, IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope,
 };
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, StoreErrorKind,
 };

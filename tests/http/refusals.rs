@@ -9,10 +9,10 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, request};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::http::{
     Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload, Profile,
 };
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 use tower::ServiceExt as _;
 

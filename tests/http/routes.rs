@@ -6,9 +6,9 @@ use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::post as on_post;
 use http::{HeaderName, StatusCode};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, KeySource, RouteOptions};
 use idempotent_runtime::store::{Finding, Level};
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 
 use support::http_client::{Orders, Service, idempotency, keyed, layer, post, scoped};

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::routing::post as on_post;
-use idempotent_runtime::testkit::{assert_ran_once, storm};
+use idempotence::testkit::{assert_ran_once, storm};
 use tower::ServiceExt as _;
 
 use support::http_client::{Orders, Reply, idempotency, keyed, scoped};

@@ -10,7 +10,7 @@ mod together;
 
 /// The store with the four operations passes the conformance suite.
 mod suite {
-    idempotent_runtime::testkit::conformance!(async {
+    idempotence::testkit::conformance!(async {
         support::required_only::RequiredOnly(idempotent_runtime::MemoryStore::new())
     });
 }

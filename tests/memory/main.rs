@@ -5,3 +5,4 @@ mod fingerprint;
 mod protocol;
 mod store;
 mod testkit;
+mod wrap;

@@ -8,13 +8,13 @@ use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::advance;
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(async { idempotent_runtime::MemoryStore::new() });
+    idempotence::testkit::conformance!(async { idempotent_runtime::MemoryStore::new() });
 }
 
 mod suite_with_a_capacity {
     use idempotent_runtime::MemoryStore;
 
-    idempotent_runtime::testkit::conformance!(async { MemoryStore::with_capacity(100) });
+    idempotence::testkit::conformance!(async { MemoryStore::with_capacity(100) });
 }
 
 const VALUE: Bytes = Bytes::from_static(b"value");

@@ -35,31 +35,31 @@ use crate::store::replicas_in_batches::crowded_with_replica;
 use crate::store::servers::{connection_to, shared, shared_by_script};
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(super::shared());
+    idempotence::testkit::conformance!(super::shared());
 }
 
 mod suite_in_batches {
-    idempotent_runtime::testkit::conformance!(super::crowded());
+    idempotence::testkit::conformance!(super::crowded());
 }
 
 mod suite_by_script {
-    idempotent_runtime::testkit::conformance!(super::shared_by_script());
+    idempotence::testkit::conformance!(super::shared_by_script());
 }
 
 mod suite_with_a_replica {
-    idempotent_runtime::testkit::conformance!(super::shared_with_replica());
+    idempotence::testkit::conformance!(super::shared_with_replica());
 }
 
 mod suite_with_a_replica_in_batches {
-    idempotent_runtime::testkit::conformance!(super::crowded_with_replica());
+    idempotence::testkit::conformance!(super::crowded_with_replica());
 }
 
 mod suite_with_a_replica_on_a_connection {
-    idempotent_runtime::testkit::conformance!(super::shared_with_replica_on_a_connection());
+    idempotence::testkit::conformance!(super::shared_with_replica_on_a_connection());
 }
 
 mod suite_on_a_connection {
-    idempotent_runtime::testkit::conformance!(async {
+    idempotence::testkit::conformance!(async {
         let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let connection = super::connection_to(server).await;
         idempotent_runtime::RedisStore::from_connection(connection)

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Digest, Error, Event, Idempotency, Lang, MemoryStore, OnStoreError, Release, StoreErrorKind,
 };

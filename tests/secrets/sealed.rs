@@ -9,12 +9,12 @@ use axum::body::Body;
 use axum::routing::post;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use idempotence::testkit::FaultyStore;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::http::IdempotencyLayer;
 use idempotent_runtime::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
 use idempotent_runtime::store::{Bytes, Store, Swap};
-use idempotent_runtime::testkit::FaultyStore;
 use idempotent_runtime::{
     Error, Idempotency, MemoryStore, RedisStore, SealKey, SealKeys, SqliteStore, sql,
 };

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotence::testkit::FaultyStore;
 use idempotent_runtime::MemoryStore;
 use idempotent_runtime::store::{Bytes, Claim, Entry, Store, StoreError, Swap, async_trait};
-use idempotent_runtime::testkit::FaultyStore;
 
 #[derive(Clone)]
 pub(crate) struct Spy {

@@ -97,7 +97,7 @@ async fn a_setting_that_does_not_fit_a_new_endpoint_is_ignored_and_reported_once
 
 #[tokio::test(start_paused = true)]
 async fn with_run_in_the_file_bodies_continue_unless_their_attribute_has_stop() {
-    use idempotent_runtime::testkit::{Fault, FaultyStore};
+    use idempotence::testkit::{Fault, FaultyStore};
     use idempotent_runtime::{OnLeaseLost, OnStoreError, StoreErrorKind};
     use tokio::time::sleep;
 

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::store::Level;
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{Error, Event, Idempotency, MemoryStore, Policy, Settings};
 use tokio::sync::Notify;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, Event, Idempotency, MemoryStore, Settings, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 

@@ -26,31 +26,31 @@ mod texts;
 mod withdrawals;
 
 mod postgres_suite {
-    idempotent_runtime::testkit::conformance!(crate::store::databases::postgres());
+    idempotence::testkit::conformance!(crate::store::databases::postgres());
 }
 
 mod mysql_suite {
-    idempotent_runtime::testkit::conformance!(crate::store::databases::mysql());
+    idempotence::testkit::conformance!(crate::store::databases::mysql());
 }
 
 mod sqlite_suite {
-    idempotent_runtime::testkit::conformance!(crate::store::databases::sqlite());
+    idempotence::testkit::conformance!(crate::store::databases::sqlite());
 }
 
 mod postgres_suite_in_batches {
     use idempotent_runtime::sql::sqlx::Postgres;
 
-    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<Postgres>());
+    idempotence::testkit::conformance!(crate::store::batches::crowded::<Postgres>());
 }
 
 mod mysql_suite_in_batches {
     use idempotent_runtime::sql::sqlx::MySql;
 
-    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<MySql>());
+    idempotence::testkit::conformance!(crate::store::batches::crowded::<MySql>());
 }
 
 mod sqlite_suite_in_batches {
     use idempotent_runtime::sql::sqlx::Sqlite;
 
-    idempotent_runtime::testkit::conformance!(crate::store::batches::crowded::<Sqlite>());
+    idempotence::testkit::conformance!(crate::store::batches::crowded::<Sqlite>());
 }

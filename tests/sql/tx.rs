@@ -14,7 +14,7 @@ use std::error::Error as StdError;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{Fault, FaultyStore};
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore, sql};
 
 const HOUR: Duration = Duration::from_hours(1);

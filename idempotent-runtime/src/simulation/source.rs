@@ -50,7 +50,7 @@ pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simu
 }
 
 /// Makes the time of day on this thread follow tokio's clock, ahead of the start of all runs by `ahead`.
-#[cfg(all(feature = "order-numbers", feature = "testkit"))]
+#[cfg(feature = "order-numbers")]
 pub(crate) fn clock_ahead(ahead: Duration) -> Simulated {
     let ahead = u64::try_from(ahead.as_millis()).expect("the time fits into 64 bits");
     begin(Dice::new(rand::random(), 0), vec![ahead], None)

@@ -170,6 +170,3 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).notes_unsent()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,9 +3,9 @@
 use std::env;
 use std::time::Duration;
 
+use idempotence::testkit::conformance;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::testkit::conformance;
 use idempotent_runtime::{Hint, RedisStore};
 
 use crate::bloom::server::{ask, calls, keys, store_on};

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{Bloom, Event, EventKind, Hint, Idempotency, MemoryStore, StoreErrorKind};
 use serde::{Serialize, Serializer};
 use tokio::time::Instant;
@@ -162,7 +162,7 @@ async fn a_member_that_cannot_be_serialized_was_perhaps_seen() {
 mod suite_of_a_store_without_filters {
     use super::{MemoryStore, RequiredOnly};
 
-    idempotent_runtime::testkit::conformance!(async { RequiredOnly(MemoryStore::new()) });
+    idempotence::testkit::conformance!(async { RequiredOnly(MemoryStore::new()) });
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::testkit::{CountingStore, Counts, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Counts, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     ClientAction, Counter, Error, Event, EventKind, Idempotency, MemoryStore, RequestId, Store,
     StoreErrorKind,

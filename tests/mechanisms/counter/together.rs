@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::testkit::{Fault, FaultyStore};
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Counter, Error, Idempotency, MemoryStore, Store};
 use tokio::sync::{Barrier, Mutex};
 use tokio::task::JoinSet;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::store::{self, Bytes, Swap, async_trait};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Event, EventKind, Idempotency, MemoryStore, OrderNumbers, Store, StoreError, StoreErrorKind,
 };

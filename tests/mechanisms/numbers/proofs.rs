@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::testkit::CountingStore;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, OrderNumbers, Placed, SetupError};
 use tokio::time::{advance, sleep};
 

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::StoreErrorKind;
 use idempotent_runtime::store::Hint;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, Event, EventKind, Idempotency, MemoryStore, OrderNumbers, Placed};
 use tokio::sync::Barrier;
 use tokio::time::Instant;

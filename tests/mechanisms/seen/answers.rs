@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{Digest, Error, Event, Idempotency, MemoryStore, SeenSet, StoreErrorKind};
 use serde::ser::{Error as _, Serialize, Serializer};
 use tokio::time::advance;

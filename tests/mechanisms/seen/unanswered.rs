@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Event, EventKind, Idempotency, MemoryStore, SeenSet, StoreErrorKind,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore};
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -112,7 +112,7 @@ async fn drain_counts_the_work_in_the_background() {
 
 #[tokio::test(start_paused = true)]
 async fn a_redemption_that_was_never_polled_sends_nothing() {
-    let store = idempotent_runtime::testkit::CountingStore::new(MemoryStore::new());
+    let store = idempotence::testkit::CountingStore::new(MemoryStore::new());
     let tokens = on(store.clone());
     let token = issue(&tokens).await;
     store.reset();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::MemoryStore;
 use idempotent_runtime::StoreErrorKind;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use tokio::time::advance;
 
 use crate::tokens::{

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::MemoryStore;
-use idempotent_runtime::testkit::CountingStore;
 
 use crate::tokens::{OPERATION, USER, assert_accepted, code_of, issue, on};
 

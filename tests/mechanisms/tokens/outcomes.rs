@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::store::{Bytes, Claim};
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{ClientAction, Digest, Error, Idempotency, MemoryStore, Store};
 use serde::{Serialize, Serializer};
 use tokio::time::advance;

@@ -5,8 +5,8 @@ use std::fmt::{self, Debug, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Event, Idempotency, Lang, MemoryStore, Store, StoreError, StoreErrorKind,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use idempotent_runtime::testkit::CountingStore;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::{
     Error, Event, EventKind, GuardedCall, Idempotency, MemoryStore, OnCancel, Release,
 };

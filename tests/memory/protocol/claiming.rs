@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::private::{Call, Endpoint};
 use idempotent_runtime::store::{Claim, Wrap, async_trait};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Idempotency, MemoryStore, OnStoreError, Policy, Store, StoreError, StoreErrorKind,
 };

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::store::{
     Bytes, Claim, Entry, Finding, Level, Store, StoreError, Swap, Wrap, async_trait,
 };
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Builder, Diagnosis, Digest, Idempotency, MemoryStore, StoreErrorKind};
 
 use crate::protocol::guarded::{millis, secs};

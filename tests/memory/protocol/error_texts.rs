@@ -4,9 +4,9 @@ use std::fmt;
 use std::future::pending;
 use std::time::Duration;
 
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::private::{Call, Endpoint, Refusal};
-use idempotent_runtime::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Policy, Release, Store, StoreErrorKind};
 use tokio::time::timeout;
 

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::private::{Call, Endpoint};
 use idempotent_runtime::store::Bytes;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Event, EventKind, Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Policy, Release,
     Renew, Store, StoreErrorKind,

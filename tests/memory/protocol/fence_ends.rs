@@ -1,6 +1,6 @@
 //! The end of a fence: before its key is free, and without holding the key.
 
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, OnStoreError, Release, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::private::{Fenced, OneIntent, Refusal};
 use idempotent_runtime::store::{Bytes, Claim, Entry, FencedClaim, Swap};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     IdempotencyContext, MemoryStore, OnLeaseLost, OnStoreError, Policy, Release, Renew, Store,
     StoreError, StoreErrorKind,

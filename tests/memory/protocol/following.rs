@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, OnStoreError, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, advance, sleep};
 

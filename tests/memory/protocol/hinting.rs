@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::store::{Claim, Swap, Wrap};
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{MemoryStore, StoreError};
 use tokio::sync::watch;
 use tokio::time::sleep;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::store::{Claim, Entry, Key, LocalStore, Swap};
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError};
 use tokio::time::Instant;
 

@@ -1,8 +1,8 @@
 //! Lost leases: when and why they are lost, and which commands follow.
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::store::Store as _;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     MemoryStore, OnCancel, OnLeaseLost, Policy, Release, Renew, StoreErrorKind,
 };

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout};
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::private::Refusal;
 use idempotent_runtime::store::{Swap, Wrap};
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     DuplicateState, Error, MemoryStore, Policy, Release, Store, StoreError, StoreErrorKind,
 };

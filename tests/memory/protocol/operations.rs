@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, FaultyStore};
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{
     Error, Event, EventKind, FirstTime, Idempotency, MemoryStore, StoreErrorKind,
 };

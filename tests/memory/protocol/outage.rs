@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 

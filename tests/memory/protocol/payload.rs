@@ -3,8 +3,8 @@
 use std::pin::pin;
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::private::{Call, Refusal};
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{Error, MemoryStore, Policy, Release};
 use tokio::time::Instant;
 

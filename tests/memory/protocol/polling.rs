@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy};
 use tokio::time::{Instant, advance, sleep};
 

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::private::{replaying, returns};
 use idempotent_runtime::store::{Bytes, Store as _};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     DuplicateState, Error, Idempotency, MemoryStore, Once, Policy, Release, Replay, StoreErrorKind,
 };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, Stream as _, StreamExt as _, stream};
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, Idempotency, IdempotencyContext, MemoryStore, OnCancel, StoreErrorKind,
 };

@@ -1,6 +1,6 @@
 //! `on_store_error = "run"`: an outage stops no body, whether the body starts before or during the outage.
 
-use idempotent_runtime::testkit::{Fault, FaultyStore};
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{
     Error, Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Policy, StoreErrorKind,
 };

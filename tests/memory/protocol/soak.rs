@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Idempotency, MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::store::{Bytes, Store as _};
-use idempotent_runtime::testkit::CountingStore;
 use idempotent_runtime::{Idempotency, MemoryStore, Policy, Release, Renew};
 use tokio::time::{advance, sleep, timeout};
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, MemoryStore, OnLeaseLost, Policy, Release, Renew, Store as _, StoreErrorKind,
 };

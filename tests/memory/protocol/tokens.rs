@@ -12,10 +12,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idempotence::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::fingerprint::{Digest, Keying};
 use idempotent_runtime::private::{Call, Endpoint};
 use idempotent_runtime::store::Entry;
-use idempotent_runtime::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::{MemoryStore, Policy, Store, Token};
 
 use crate::protocol::guarded::{Failed, Guarded, run, secs};

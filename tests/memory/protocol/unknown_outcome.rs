@@ -4,8 +4,8 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::private::{Call, replaying, returns, returns_with};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     DuplicateState, Error, Idempotency, MemoryStore, Policy, Release, StoreErrorKind,
 };

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::store::Store as _;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Release, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout};
 

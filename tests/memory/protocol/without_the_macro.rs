@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, GuardedCall, Idempotency, MemoryStore, OnCancel, OnLeaseLost, OnStoreError, Once,
     Release, Renew, Store,

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op, StormReport, assert_ran_once, storm};
+use idempotence::testkit::{Fault, FaultyStore, Op, StormReport, assert_ran_once, storm};
 use idempotent_runtime::{
     Error, GuardedCall, Idempotency, MemoryStore, OnStoreError, Release, StoreErrorKind,
 };

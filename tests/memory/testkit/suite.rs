@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use idempotent_runtime::testkit::conformance::{cases, check, failures};
-use idempotent_runtime::testkit::{Fault, FaultyStore};
+use idempotence::testkit::conformance::{cases, check, failures};
+use idempotence::testkit::{Fault, FaultyStore};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 
 use crate::testkit::broken::{BrokenStore, Mistake};
@@ -160,7 +160,5 @@ async fn a_failed_case_reports_the_answer_and_the_rule() {
 mod on_the_heap {
     use super::{Arc, MemoryStore, Store};
 
-    idempotent_runtime::testkit::conformance!(async {
-        Arc::new(MemoryStore::new()) as Arc<dyn Store>
-    });
+    idempotence::testkit::conformance!(async { Arc::new(MemoryStore::new()) as Arc<dyn Store> });
 }

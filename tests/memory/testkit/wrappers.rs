@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::store::{self, Durability, Finding, Level, Swap, async_trait};
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
 

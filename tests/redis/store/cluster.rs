@@ -19,18 +19,18 @@ use crate::store::servers::{
 use crate::store::waiting::assert_waiting_call_is_woken;
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(super::on_the_shared_cluster());
+    idempotence::testkit::conformance!(super::on_the_shared_cluster());
 }
 
 mod suite_without_batches {
-    idempotent_runtime::testkit::conformance!(async {
+    idempotence::testkit::conformance!(async {
         let url = format!("{}/?batch=false", super::shared_cluster().url());
         super::RedisStore::connect(&url).await.unwrap()
     });
 }
 
 mod suite_in_batches {
-    idempotent_runtime::testkit::conformance!(async {
+    idempotence::testkit::conformance!(async {
         crate::store::nodes::crowded(&super::shared_cluster().url()).await
     });
 }

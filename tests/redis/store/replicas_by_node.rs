@@ -16,7 +16,7 @@ use crate::store::servers::{DONE, MAX_WAIT, TTL, key, send};
 static VALUE: Bytes = crate::store::servers::VALUE;
 
 mod suite_in_batches {
-    idempotent_runtime::testkit::conformance!(super::crowded());
+    idempotence::testkit::conformance!(super::crowded());
 }
 
 const MANY: usize = 300;

@@ -20,7 +20,7 @@ use crate::store::servers::{
 use crate::store::waiting::assert_waiting_call_is_woken;
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(super::on_the_shared_master());
+    idempotence::testkit::conformance!(super::on_the_shared_master());
 }
 
 async fn on_the_shared_master() -> RedisStore {

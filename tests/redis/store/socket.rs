@@ -7,7 +7,7 @@ use crate::store::servers::{add_user, assert_works};
 use crate::store::waiting::assert_waiting_call_is_woken;
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(async {
+    idempotence::testkit::conformance!(async {
         let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let url = server.unix_url();
         idempotent_runtime::RedisStore::connect(&url).await.unwrap()

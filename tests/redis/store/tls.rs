@@ -13,7 +13,7 @@ use crate::store::servers::{MAX_WAIT, assert_works, chain, connected_by, send};
 use crate::store::waiting::assert_waiting_call_is_woken;
 
 mod suite {
-    idempotent_runtime::testkit::conformance!(super::on_the_shared_server());
+    idempotence::testkit::conformance!(super::on_the_shared_server());
 }
 
 async fn on_the_shared_server() -> RedisStore {

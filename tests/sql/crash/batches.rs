@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use idempotence::testkit::batch_counts;
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::sql::Database;
-use idempotent_runtime::testkit::batch_counts;
 use idempotent_runtime::{Error, Idempotency, MySqlStore, PostgresStore, Release, SqlStore};
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, MySql, Postgres};

@@ -64,9 +64,10 @@ fn numbers_above_a_bigint_are_refused() {
     }
 }
 
-#[cfg(feature = "testkit")]
 mod handed_over {
     use std::collections::HashSet;
+    use std::future::pending;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use tokio::time::{Instant, advance, sleep, sleep_until};
 
@@ -74,8 +75,7 @@ mod handed_over {
     use crate::handle::Idempotency;
     use crate::simulation::source::clock_ahead;
     use crate::store::memory::MemoryStore;
-    use crate::store::{Bytes, Store as _};
-    use crate::testkit::{Fault, FaultyStore, Op};
+    use crate::store::{Bytes, Store, StoreError, Swap, Wrap, async_trait};
 
     const SECRET: &str = "0123456789abcdef";
     const LEASE: Duration = Duration::from_secs(10);
@@ -92,7 +92,36 @@ mod handed_over {
         Release,
     }
 
-    async fn machine(store: &FaultyStore<MemoryStore>) -> Option<OrderNumbers> {
+    /// Answers no renewal while it hangs. A clone shares the records.
+    #[derive(Debug, Clone, Default)]
+    struct Hanging {
+        store: MemoryStore,
+        hangs: Arc<AtomicBool>,
+    }
+
+    #[async_trait]
+    impl Wrap for Hanging {
+        type Inner = MemoryStore;
+
+        fn inner(&self) -> &MemoryStore {
+            &self.store
+        }
+
+        async fn replace(
+            &self,
+            key: &str,
+            expected: &Bytes,
+            value: &Bytes,
+            ttl: Duration,
+        ) -> Result<Swap, StoreError> {
+            if self.hangs.load(Ordering::Relaxed) {
+                pending::<()>().await;
+            }
+            self.store.replace(key, expected, value, ttl).await
+        }
+    }
+
+    async fn machine(store: &Hanging) -> Option<OrderNumbers> {
         let idempotency = Idempotency::new(store.clone());
         let numbers = OrderNumbers::builder(&idempotency, "orders", SECRET);
         numbers.lease(LEASE).skew(SKEW).build().await.ok()
@@ -109,7 +138,7 @@ mod handed_over {
     /// and its clock is `behind`.
     async fn made_twice(behind: Duration, end: End) -> usize {
         let began = Instant::now();
-        let store = FaultyStore::new(MemoryStore::new());
+        let store = Hanging::default();
         let clock = clock_ahead(HOUR);
         let first = machine(&store).await.unwrap();
         drop(clock);
@@ -122,11 +151,11 @@ mod handed_over {
                 format!("idem:#machine:orders:{other}"),
                 Bytes::from("another"),
             );
-            store.claim(&key, &value, HOUR).await.unwrap();
+            Store::claim(&store, &key, &value, HOUR).await.unwrap();
         }
         match end {
             End::Lease => {
-                store.always(Op::Replace, Fault::Hang);
+                store.hangs.store(true, Ordering::Relaxed);
                 sleep_until(began + LEASE - Duration::from_secs(1)).await;
                 while issue(&first, &mut of_first) {
                     advance(MILLISECOND).await;
@@ -183,7 +212,7 @@ mod handed_over {
 
     #[tokio::test(start_paused = true)]
     async fn numbers_grow_even_if_the_clock_is_set_back_before_the_next_lease() {
-        let store = FaultyStore::new(MemoryStore::new());
+        let store = Hanging::default();
         let clock = clock_ahead(HOUR);
         let numbers = machine(&store).await.unwrap();
         let before = numbers.issue(&42).unwrap().value();
@@ -191,8 +220,8 @@ mod handed_over {
         let _an_hour_back = clock_ahead(Duration::ZERO);
         // The store loses the id, and the next renewal notices it.
         let key = format!("idem:#machine:orders:{}", before >> 12 & 1023);
-        let record = store.get(&key).await.unwrap().unwrap().value;
-        store.remove(&key, &record).await.unwrap();
+        let record = Store::get(&store, &key).await.unwrap().unwrap().value;
+        Store::remove(&store, &key, &record).await.unwrap();
         sleep(LEASE / 2).await;
         let after = numbers.issue(&42).unwrap().value();
         assert!(after > before);

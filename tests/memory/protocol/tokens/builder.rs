@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use idempotent_runtime::testkit::CountingStore;
+use idempotence::testkit::CountingStore;
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Release, Token};
 use tokio::time::sleep;
 

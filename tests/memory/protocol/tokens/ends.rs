@@ -3,8 +3,8 @@
 use std::panic::resume_unwind;
 
 use futures_util::FutureExt as _;
+use idempotence::testkit::{Fault, Op};
 use idempotent_runtime::private::{Refusal, replaying, returns, returns_with};
-use idempotent_runtime::testkit::{Fault, Op};
 use idempotent_runtime::{Error, OnCancel, OnLeaseLost, Policy, Release, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 

@@ -1,7 +1,7 @@
 //! Equal calls while another call redeems its token. They get "running" only after the redemption.
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::testkit::{Fault, Op};
+use idempotence::testkit::{Fault, Op};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Form, nothing, policy};

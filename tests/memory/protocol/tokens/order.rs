@@ -1,7 +1,7 @@
 //! The order of claim, redemption, body and end, and the cost of each.
 
+use idempotence::testkit::Counts;
 use idempotent_runtime::private::{replaying, returns};
-use idempotent_runtime::testkit::Counts;
 use idempotent_runtime::{Error, Token};
 
 use super::{Form, USER, nothing, policy};

@@ -1,7 +1,7 @@
 //! A call with a token and a key equals only calls of the same subject.
 
+use idempotence::testkit::{Fault, Op};
 use idempotent_runtime::private::{Call, Endpoint, replaying, returns};
-use idempotent_runtime::testkit::{Fault, Op};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, Token};
 use tokio::task::yield_now;
 

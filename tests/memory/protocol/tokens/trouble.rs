@@ -1,6 +1,6 @@
 //! Outages while a token is redeemed.
 
-use idempotent_runtime::testkit::{Fault, Op};
+use idempotence::testkit::{Fault, Op};
 use idempotent_runtime::{Error, OnStoreError, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 
