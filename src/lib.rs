@@ -102,7 +102,8 @@ pub mod store {
 }
 
 #[cfg(feature = "testkit")]
-pub use idempotent_runtime::testkit;
+#[doc(inline)]
+pub use idempotent_testkit as testkit;
 
 #[doc(hidden)]
 pub use idempotent_runtime::private as __private;

@@ -15,8 +15,6 @@
 
 #[cfg(any(test, feature = "shuttle"))]
 mod broken;
-#[cfg(feature = "testkit")]
-pub(crate) mod count;
 #[cfg(test)]
 mod interleavings;
 mod lane;

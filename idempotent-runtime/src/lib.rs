@@ -9,8 +9,6 @@ pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub mod sql;
 pub mod store;
-#[cfg(feature = "testkit")]
-pub mod testkit;
 
 #[cfg(any(
     feature = "mysql",

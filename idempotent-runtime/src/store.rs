@@ -10,6 +10,8 @@ pub use async_trait::async_trait;
 pub use bytes::Bytes;
 
 mod answer;
+#[cfg(feature = "testkit")]
+pub(crate) mod batch_counts;
 mod contract;
 mod durability;
 pub(crate) mod fencing;

@@ -202,7 +202,7 @@ impl<T: Transport> Task<T> {
             return Vec::new();
         };
         #[cfg(feature = "testkit")]
-        super::count::count_sent(operations.len());
+        crate::store::batch_counts::BatchCounts::count_sent(operations.len());
         // The budget of tokio must not delay the hand-over, because the next batch would overtake this one.
         let mut sending = pin!(unconstrained(lane.shared.transport.send(operations)));
         let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
@@ -303,7 +303,7 @@ impl<T: Transport> Task<T> {
         let mut slots = std::mem::take(&mut self.slots);
         #[cfg(feature = "testkit")]
         if answers.is_empty() {
-            super::count::count_broken(slots.len());
+            crate::store::batch_counts::BatchCounts::count_broken(slots.len());
         }
         if broken!(Broken::ShiftsAnswers) {
             slots.rotate_left(1);

@@ -5,19 +5,10 @@ use std::time::Duration;
 
 use crate::handle::Idempotency;
 use crate::store::fencing::lasts;
+use crate::store::{Bytes, Fence};
 
 pub use crate::observe::{Recorded, Recording};
-
-/// How often operations went in batches. The module is empty without a store that makes batches.
-pub mod batches {
-    #[cfg(any(
-        feature = "mysql",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    ))]
-    pub use crate::batch::count::{BatchCounts, batch_counts};
-}
+pub use crate::store::batch_counts::{BatchCounts, batch_counts};
 
 /// Records the events of the calls of a handle until the recording is dropped. It has no events of the operations of tokens,
 /// counters, seen-sets, Bloom filters and order numbers.
@@ -29,4 +20,9 @@ pub fn record(idempotency: &Idempotency) -> Arc<Recording> {
 /// live.
 pub fn fence_ttl(ttl: Duration) -> Duration {
     lasts(ttl)
+}
+
+/// The record of a fence while the claim with the record `claim` has not ended.
+pub fn open_fence(fence: &Fence, claim: &[u8]) -> Bytes {
+    fence.open(claim)
 }

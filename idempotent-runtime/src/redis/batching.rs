@@ -129,7 +129,7 @@ where
         let replies = connection.req_packed_commands(pipeline, 0, commands).await;
         #[cfg(feature = "testkit")]
         if replies.is_err() {
-            crate::batch::count::count_broken(operations);
+            crate::store::batch_counts::BatchCounts::count_broken(operations);
         }
         #[cfg(test)]
         let replies = super::nodes::tests::replies(replies);

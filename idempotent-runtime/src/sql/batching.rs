@@ -292,7 +292,7 @@ impl<DB: Database> Transactions<DB> {
                 let is_unanswered = error.kind() == StoreErrorKind::Unknown;
                 #[cfg(feature = "testkit")]
                 if is_unanswered {
-                    crate::batch::count::count_broken(requests.len());
+                    crate::store::batch_counts::BatchCounts::count_broken(requests.len());
                 }
                 if is_unusable {
                     taken.connection.close();

@@ -6,7 +6,7 @@ use idempotence_test_servers::RedisServer;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::redis::redis::{Value, cmd};
 use idempotent_runtime::store::Hint;
-use idempotent_runtime::testkit::conformance;
+use idempotence::testkit::conformance;
 use idempotent_runtime::{
     Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed, RedisStore,
 };

@@ -4,12 +4,11 @@
 //! features `macros` and `rt-multi-thread`.
 //!
 //! ```
-//! # use idempotent_runtime as idempotence;
 //! # type MyStore = idempotence::MemoryStore;
 //! idempotence::testkit::conformance!(async { MyStore::new() });
 //! ```
 //!
-//! [`conformance!`](crate::testkit::conformance!) makes one test per case, named after the behaviour. A failed test says what
+//! [`conformance!`](crate::conformance!) makes one test per case, named after the behaviour. A failed test says what
 //! the store did, what it must do, and which rule it broke. Each case makes its own store and uses its own keys, so all stores
 //! may be on one server. The tests use real time: their records live for fractions of a second, and the suite waits until they
 //! expire.
@@ -35,20 +34,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join;
+use idempotent_runtime::store::Store;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use self::local::ThroughLocal;
 use self::subject::{Subject, Verdict};
-use crate::store::Store;
 
-/// Makes a test of every case of the [suite](mod@crate::testkit::conformance). The argument is a future that makes the store.
+/// Makes a test of every case of the [suite](mod@crate::conformance). The argument is a future that makes the store.
 /// Each test awaits it once.
 ///
 /// The calling crate needs `tokio` with the features `macros` and `rt-multi-thread`.
 ///
 /// ```
-/// # use idempotent_runtime as idempotence;
 /// # type MyStore = idempotence::MemoryStore;
 /// #[cfg(test)]
 /// mod my_store {
@@ -173,7 +171,7 @@ macro_rules! __conformance_cases {
         $($(
             #[::tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                $crate::testkit::conformance::check(stringify!($case), $make).await;
+                $crate::conformance::check(stringify!($case), $make).await;
             }
         )*)*
     };
@@ -248,7 +246,7 @@ where
         .collect()
 }
 
-/// Runs one case. [`conformance!`](crate::testkit::conformance!) calls this in each test.
+/// Runs one case. [`conformance!`](crate::conformance!) calls this in each test.
 ///
 /// # Panics
 ///

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Swap};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::lifetime::{POLL, TOO_EARLY, TOO_LATE, expires_in_time, until_measured};
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::store::{Claim, Swap};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::Swap;
 use tokio::time::Instant;
 
 use super::expiry::{SHORT, wait_until_expired};
 use super::lifetime::{TOO_EARLY, expires_in_time, until_measured};
 use super::races::{RACERS, ROUNDS, expect_losers, value_of, winner};
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::store::Swap;
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");

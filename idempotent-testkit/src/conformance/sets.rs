@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Swap};
 use tokio::time::{Instant, sleep};
 
 use super::lifetime::{expires_in_time, until_measured};
 use super::subject::{LONG, Subject, Verdict, expect_answer};
-use crate::store::{Claim, Swap};
 
 const MINE: Bytes = Bytes::from_static(b"mine");
 const YOURS: Bytes = Bytes::from_static(b"yours");

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::Swap;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::store::Swap;
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");

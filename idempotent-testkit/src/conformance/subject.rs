@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Barrier, watch};
-use tokio::task::JoinSet;
-
-use crate::store::{
+use idempotent_runtime::store::{
     BloomFilter, BloomStats, Claim, Count, Cursor, Entry, FencedClaim, Hint, Page, Store,
     StoreError, StoreErrorKind, Swap,
 };
+use tokio::sync::{Barrier, watch};
+use tokio::task::JoinSet;
 
 /// `Err` says what the store did and what it must do.
 pub(super) type Verdict = Result<(), String>;

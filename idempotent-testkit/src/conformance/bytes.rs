@@ -1,9 +1,9 @@
 //! The keys and values that a store must accept.
 
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Swap};
 
 use super::subject::{LONG, Subject, Verdict, expect_answer};
-use crate::store::{Claim, Swap};
 
 pub(super) async fn values_may_be_any_bytes(subject: Subject) -> Verdict {
     let every: Bytes = (0..=u8::MAX).collect();

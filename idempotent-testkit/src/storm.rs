@@ -4,10 +4,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use idempotent_runtime::Idempotency;
+use idempotent_runtime::port::testkit::record;
 
 use super::report::StormReport;
-use crate::handle::Idempotency;
-use crate::port::testkit::record;
 
 /// How long a storm waits for work in the background.
 const BACKGROUND: Duration = Duration::from_secs(10);
@@ -22,7 +22,6 @@ const BACKGROUND: Duration = Duration::from_secs(10);
 /// [unguarded](StormReport::unguarded). Other calls of the handle during the storm are counted, too. A call may borrow what it needs.
 ///
 /// ```
-/// # use idempotent_runtime as idempotence;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use std::time::Duration;
@@ -46,7 +45,6 @@ const BACKGROUND: Duration = Duration::from_secs(10);
 /// give it the handle:
 ///
 /// ```
-/// # use idempotent_runtime as idempotence;
 /// # use std::time::Duration;
 /// # use idempotence::testkit::{assert_ran_once, storm};
 /// # use idempotence::{Error, Idempotency, MemoryStore};

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The batches of this process, of at least two operations each, since it started.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BatchCounts {
     /// Batches that were sent.
@@ -18,6 +19,7 @@ static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 static BROKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Returns what was counted so far.
+#[doc(hidden)]
 pub fn batch_counts() -> BatchCounts {
     BatchCounts {
         batches: BATCHES.load(Relaxed),
@@ -26,15 +28,19 @@ pub fn batch_counts() -> BatchCounts {
     }
 }
 
-pub(crate) fn count_sent(operations: usize) {
-    if operations > 1 {
-        BATCHES.fetch_add(1, Relaxed);
-        OPERATIONS.fetch_add(operations as u64, Relaxed);
+impl BatchCounts {
+    /// Counts a batch that is sent.
+    pub fn count_sent(operations: usize) {
+        if operations > 1 {
+            BATCHES.fetch_add(1, Relaxed);
+            OPERATIONS.fetch_add(operations as u64, Relaxed);
+        }
     }
-}
 
-pub(crate) fn count_broken(operations: usize) {
-    if operations > 1 {
-        BROKEN.fetch_add(1, Relaxed);
+    /// Counts a batch that has failed, or whose callers have all stopped waiting.
+    pub fn count_broken(operations: usize) {
+        if operations > 1 {
+            BROKEN.fetch_add(1, Relaxed);
+        }
     }
 }

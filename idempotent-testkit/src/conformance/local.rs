@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Key, Store, StoreError, Swap, Wrap};
 use tokio::time::Instant;
 
-use crate::store::{Claim, Key, Store, StoreError, Swap, Wrap};
-
-/// Uses the operations of [`LocalStore`](crate::store::LocalStore) in place of the operations with the same names, if the store
+/// Uses the operations of [`LocalStore`](idempotent_runtime::store::LocalStore) in place of the operations with the same names, if the store
 /// has them.
 #[derive(Debug)]
 pub(super) struct ThroughLocal(pub(super) Arc<dyn Store>);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Swap};
 use tokio::time::sleep;
 
 use super::subject::{LONG, Subject, Verdict, expect_answer};
-use crate::store::{Claim, Swap};
 
 pub(super) const RACERS: usize = 8;
 pub(super) const ROUNDS: usize = 50;

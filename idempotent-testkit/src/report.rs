@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::observe::EventKind;
-use crate::port::testkit::Recorded;
+use idempotent_runtime::EventKind;
+use idempotent_runtime::port::testkit::Recorded;
 
 /// What happened in a [`storm`](super::storm). Its text is a table of the counts for each endpoint.
 #[derive(Debug, Clone)]

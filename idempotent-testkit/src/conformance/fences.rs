@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bytes::Bytes;
+use idempotent_runtime::port::testkit::{fence_ttl, open_fence};
+use idempotent_runtime::store::{Fence, FencedClaim, StoreErrorKind, Swap};
 use tokio::time::{Instant, sleep};
 
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::port::testkit::fence_ttl;
-use crate::store::{Fence, FencedClaim, StoreErrorKind, Swap};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 10;
@@ -121,7 +121,7 @@ pub(super) async fn a_claim_after_an_open_claim_takes_over(subject: Subject) -> 
     }
     let ended = Bytes::from(format!("idem1 F fence={} attempt=0 ended\n", last.number));
     let swap = subject
-        .replace(&fence_key, &last.open(&FIRST), &ended, LONG)
+        .replace(&fence_key, &open_fence(&last, &FIRST), &ended, LONG)
         .await?;
     expect_answer("`replace` of an open fence", &swap, &Swap::Done)?;
     subject.remove(&key, &FIRST).await?;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::time::sleep;
-
-use super::op::Op;
-use crate::store::{
+use idempotent_runtime::store::{
     BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError,
     StoreErrorKind, Swap, Wrap,
 };
+use tokio::time::sleep;
+
+use super::op::Op;
 
 /// A fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub enum Fault {
 /// Injects faults into operations on the inner store. A clone shares the faults.
 ///
 /// ```
-/// # use idempotent_runtime as idempotence;
 /// use std::time::Duration;
 ///
 /// use idempotence::MemoryStore;

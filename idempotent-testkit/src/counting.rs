@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotent_runtime::store::{
+    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError, Swap, Wrap,
+};
 use tokio::sync::watch;
 
 use super::op::Op;
-use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError, Swap, Wrap,
-};
 
 /// Counts the operations that are sent to the inner store. A clone shares the counts.
 ///

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use idempotent_runtime::store::{BloomFilter, Hint};
 use tokio::time::sleep;
 
 use super::subject::{LONG, Subject, Verdict};
-use crate::store::{BloomFilter, Hint};
 
 const MEMBERS: u32 = 2000;
 const RACERS: usize = 8;

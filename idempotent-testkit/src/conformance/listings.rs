@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::expiry::{SHORT, wait_until_expired};
 use super::subject::{LONG, MOST_PAGES, Subject, Verdict, expect_answer, expect_ttl, never_ends};
-use crate::store::{LISTED_BYTES, Listed, Swap};
+use idempotent_runtime::store::{LISTED_BYTES, Listed, Swap};
 
 const VALUE: Bytes = Bytes::from_static(b"value");
 

@@ -1,9 +1,9 @@
 //! The answer of each operation, and the state after it.
 
 use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Swap};
 
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
-use crate::store::{Claim, Swap};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
