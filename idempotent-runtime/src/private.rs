@@ -1,7 +1,7 @@
 //! The names that generated code uses, and no others. They are not part of the public API, and change without notice.
 
 use std::any;
-use std::sync::Arc;
+use std::ops::Deref;
 
 use crate::handle::Idempotency;
 
@@ -46,41 +46,10 @@ impl Using for Idempotency {
     }
 }
 
-impl<T: Using + ?Sized> Using for &T {
+#[diagnostic::do_not_recommend]
+impl<P: Deref<Target: Using>> Using for P {
     fn idempotency(&self) -> &Idempotency {
-        T::idempotency(self)
-    }
-}
-
-impl<T: Using + ?Sized> Using for &mut T {
-    fn idempotency(&self) -> &Idempotency {
-        T::idempotency(self)
-    }
-}
-
-impl<T: Using + ?Sized> Using for Arc<T> {
-    fn idempotency(&self) -> &Idempotency {
-        T::idempotency(self)
-    }
-}
-
-impl<T: Using + ?Sized> Using for Box<T> {
-    fn idempotency(&self) -> &Idempotency {
-        T::idempotency(self)
-    }
-}
-
-#[cfg(feature = "actix")]
-impl<T: Using + ?Sized> Using for actix_web::web::Data<T> {
-    fn idempotency(&self) -> &Idempotency {
-        T::idempotency(self)
-    }
-}
-
-#[cfg(feature = "axum")]
-impl<T: Using> Using for axum::extract::State<T> {
-    fn idempotency(&self) -> &Idempotency {
-        T::idempotency(&self.0)
+        P::Target::idempotency(self)
     }
 }
 
