@@ -27,6 +27,14 @@ mod record {
     pub(crate) mod kept;
 }
 
+/// What the sources of HTTP use of the runtime.
+mod port {
+    pub(crate) mod http {
+        pub(crate) use crate::record::form::Form;
+        pub(crate) use crate::record::kept::Stored;
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let Some((first, bytes)) = input.split_first() else {
         return;

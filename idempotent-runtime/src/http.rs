@@ -116,4 +116,4 @@ pub use self::profile::Profile;
 pub use self::rejection::Rejection;
 pub use self::scope::Scope;
 pub use self::service::IdempotencyService;
-pub use crate::protocol::body_context::IdempotencyContext;
+pub use crate::IdempotencyContext;

@@ -1,6 +1,7 @@
-//! What the other crates of this workspace use of the runtime beside its public names: one module for each crate.
-//!
-//! These crates need exactly this version of the runtime, so the names here change without notice.
+//! What is used of the runtime beside its public names: one module for each user. The users are the other crates of this workspace,
+//! which need exactly this version of the runtime, and the rooms of HTTP. So the names here change without notice.
 
+#[cfg(feature = "http")]
+pub(crate) mod http;
 #[cfg(feature = "testkit")]
 pub mod testkit;

@@ -14,13 +14,10 @@ use crate::http::grpc::outcome;
 use crate::http::options::RouteOptions;
 use crate::http::profile::table::Table;
 use crate::http::stored;
-use crate::protocol::ending::SettleOutcome;
-use crate::record::form::Form;
-use crate::record::kept::{Kept, Stored};
-use crate::result::body_outcome::BodyOutcome;
-use crate::result::options::{LONGEST_HEAD, ResultOptions};
-use crate::result::replay_mode::ReplayMode;
-use crate::world;
+use crate::port::http::{
+    BodyOutcome, Form, Kept, LONGEST_HEAD, ReplayMode, ResultOptions, SettleOutcome, Stored,
+    time_of_day,
+};
 
 /// What decides about a response.
 #[derive(Clone, Copy)]
@@ -199,7 +196,7 @@ fn record<B: Body>(
     options: &RouteOptions,
     results: ResultOptions,
 ) -> Stored {
-    let now = world::time_of_day();
+    let now = time_of_day();
     let fits = |stored: &Stored| stored.bytes.len() <= LONGEST_HEAD;
     let whole = body
         .in_memory()

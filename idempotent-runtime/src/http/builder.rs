@@ -15,7 +15,6 @@ use ::http::{Method, Response, request};
 use bytes::Bytes;
 
 use self::chosen::Chosen;
-use crate::handle::Idempotency;
 use crate::http::config::Config;
 use crate::http::key::source::KeySource;
 use crate::http::key::text::KeySyntax;
@@ -25,8 +24,8 @@ use crate::http::profile::Profile;
 use crate::http::rejection::Rejection;
 use crate::http::route::Named;
 use crate::http::scope::Scope;
-use crate::key::fingerprint::KeyPart;
-use crate::settings::routes::ConfiguredRoutes;
+use crate::port::http::ConfiguredRoutes;
+use crate::{Idempotency, KeyPart};
 
 /// Builds an [`IdempotencyLayer`].
 ///

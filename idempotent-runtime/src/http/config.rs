@@ -9,10 +9,6 @@ use ::http::{Method, Response, request};
 use bytes::Bytes;
 use http_body::Body;
 
-use crate::call::Call;
-use crate::error::lang::Lang;
-use crate::error::{Error, Failure, Site, Subject};
-use crate::handle::Idempotency;
 use crate::http::answer::Marks;
 use crate::http::body::ReplayBody;
 use crate::http::content_type;
@@ -29,9 +25,8 @@ use crate::http::rejection::Rejection;
 use crate::http::route::{self, Named, NoRoute};
 use crate::http::scope::{FindScope, Scope};
 use crate::http::unkeyed::Unkeyed;
-use crate::key::endpoint::Endpoint;
-use crate::observe::Event;
-use crate::settings::routes::ConfiguredRoutes;
+use crate::port::http::{Call, ConfiguredRoutes, Endpoint, Site, Subject};
+use crate::{Error, Event, Failure, Idempotency, Lang};
 
 /// The options of a layer.
 pub(super) struct Config<S = Scope> {

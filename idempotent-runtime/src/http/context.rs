@@ -6,11 +6,10 @@ use ::http::request;
 #[cfg(feature = "actix")]
 use actix_web::dev::Extensions;
 
-use crate::call::Call;
+use crate::IdempotencyContext;
 #[cfg(feature = "actix")]
 use crate::http::running::Running;
-use crate::protocol::body_context::IdempotencyContext;
-use crate::protocol::held::Held;
+use crate::port::http::{Call, Held};
 
 /// The claim of an outer layer, as an extension of a request that an inner layer runs without a claim.
 #[derive(Clone)]

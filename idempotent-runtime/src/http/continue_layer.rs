@@ -9,8 +9,8 @@ use ::http::Request;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::call::finish::{Caller, Rest};
 use crate::http::running::Running;
+use crate::port::http::{Caller, Rest};
 
 /// A layer for the outside of the whole stack: if a client hangs up while a guarded handler runs, the whole request continues in
 /// its own task, so the handler keeps the task-locals of every middleware. With the feature `actix` it is also a `Transform` of

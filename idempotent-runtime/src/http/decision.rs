@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ::http::{StatusCode, response};
 
-use crate::error::Error;
+use crate::Error;
 use crate::http::profile::table::Table;
 
 /// What the layer does with the key of a request after its handler has returned a response.

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use httpdate::HttpDate;
 
-use crate::error::lang::Lang;
+use crate::Lang;
 use crate::http::key::{Repeated, single_value};
 use crate::http::rejection::Rejection;
-use crate::world;
+use crate::port::http::time_of_day;
 
 /// Refuses a request that was not first sent within the window of `ttl`.
 pub(super) fn check(
@@ -58,7 +58,7 @@ fn date(value: &HeaderValue) -> Option<SystemTime> {
 
 fn check_window(first_sent: SystemTime, ttl: Duration, lang: Lang) -> Result<(), Rejection> {
     let window = Window::of(ttl);
-    if window.contains(first_sent, world::time_of_day()) {
+    if window.contains(first_sent, time_of_day()) {
         return Ok(());
     }
     let detail = [

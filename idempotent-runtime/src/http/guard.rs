@@ -10,8 +10,7 @@ use ::http::{Request, Response, header, request};
 use bytes::Bytes;
 use http_body::Body;
 
-use crate::call::Call;
-use crate::error::Error;
+use crate::Error;
 use crate::http::answer::{Answer, Rules, WholeResponse};
 use crate::http::body::ReplayBody;
 use crate::http::config::{Config, RefusalForm};
@@ -24,10 +23,7 @@ use crate::http::payload::{Payload, PayloadHead};
 use crate::http::rejection::Rejection;
 use crate::http::running::Running;
 use crate::http::scope::FindScope;
-use crate::protocol::ending::SettleOutcome;
-use crate::protocol::held::Held;
-use crate::protocol::refusal::Refusal;
-use crate::protocol::shared::Shared;
+use crate::port::http::{Call, Held, Refusal, SettleOutcome, Shared};
 
 /// What a framework has inside of the guard: runs the handler of one request, whose body is a `Q`. The body of its response is a
 /// `B`.

@@ -2,7 +2,7 @@
 
 use ::http::{HeaderMap, header};
 
-use crate::error::lang::Lang;
+use crate::Lang;
 
 /// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. Without the header the language is English.
 pub(crate) fn from_headers(headers: &HeaderMap) -> Lang {

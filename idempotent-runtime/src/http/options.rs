@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use ::http::header::{self, HeaderMap, HeaderName};
 
+use crate::Policy;
 use crate::http::content_type;
 use crate::http::decision::StoreIf;
 use crate::http::payload::Payload;
 use crate::http::profile::table::Table;
-use crate::policy::{Policy, SetIn};
+use crate::port::http::SetIn;
 
 /// The options of one route: see [`LayerBuilder::for_route`](crate::http::LayerBuilder::for_route).
 #[derive(Clone)]

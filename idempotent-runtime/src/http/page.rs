@@ -3,8 +3,8 @@
 use ::http::{HeaderMap, HeaderValue, Response, header};
 use bytes::Bytes;
 
-use crate::error::lang::weight;
 use crate::http::problem::Problem;
+use crate::port::http::weight;
 
 /// Whether a client with these headers is a browser that opens a page or sends a form: it prefers HTML to JSON, and also accepts
 /// XHTML. Scripts and SDKs accept `*/*` or JSON. `HttpURLConnection` of Java accepts HTML, but no XHTML.

@@ -39,10 +39,9 @@ use sha2::{Digest, Sha256};
 
 use self::json::Unread;
 use self::select::Path;
-use crate::error::advice::ClientAction;
-use crate::error::lang::Lang;
 use crate::http::content_type::{self, is_form, is_json};
 use crate::http::problem::Problem;
+use crate::{ClientAction, Lang};
 
 pub(crate) mod canonical;
 pub(crate) mod form;

@@ -2,16 +2,11 @@
 
 use ::http::request;
 
-use crate::call::Call;
-use crate::error::{Error, Failure, Site, Subject};
 use crate::http::layer::IdempotencyLayer;
 use crate::http::scope::FindScope;
-use crate::key::endpoint::Endpoint;
-use crate::key::fingerprint::Fingerprint;
-use crate::operate::peek::Peek;
-use crate::protocol::context::ALL_OF_HTTP;
-use crate::protocol::shared::Shared;
+use crate::port::http::{ALL_OF_HTTP, Call, Endpoint, Fingerprint, Shared, Site, Subject};
 use crate::store::Key;
+use crate::{Error, Failure, Peek};
 
 impl IdempotencyLayer {
     /// Reads the record of the key of a request. Returns `None` if the key is free. [`Idempotency::forget`](crate::Idempotency::forget)

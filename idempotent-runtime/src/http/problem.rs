@@ -7,10 +7,8 @@ use ::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use crate::error::Error;
-use crate::error::advice::ClientAction;
-use crate::error::lang::Lang;
-use crate::error::wait::{self, in_whole};
+use crate::port::http::{advised, in_whole};
+use crate::{ClientAction, Error, Lang};
 
 /// The content type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -43,7 +41,7 @@ impl Problem {
             lang,
             client_action: facts.action,
             silent: facts.silent,
-            retry_after: wait::advised(error),
+            retry_after: advised(error),
         }
     }
 

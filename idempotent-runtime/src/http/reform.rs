@@ -9,12 +9,11 @@ use ::http::{Response, header, response};
 use bytes::Bytes;
 use http_body::Body;
 
-use crate::error::Error;
-use crate::error::lang::Lang;
 use crate::http::body::ReplayBody;
 use crate::http::config::{Config, RefusalForm};
 use crate::http::problem::{PROBLEM_JSON, Problem};
 use crate::http::rejection::Rejection;
+use crate::{Error, Lang};
 
 impl Config {
     /// The response of a handler. A refusal of this crate takes the form of the layer.

@@ -9,15 +9,13 @@ use ::http::header::{self, HeaderValue};
 use ::http::{Response, StatusCode};
 use bytes::Bytes;
 
-use crate::error::Error;
-use crate::error::advice::ClientAction;
-use crate::error::lang::Lang;
 use crate::http::context::IdempotencyOutcome;
 use crate::http::grpc;
 use crate::http::problem::Problem;
 use crate::http::profile::table::Table;
 use crate::http::route::NoRoute;
 use crate::http::scope::MissingScope;
+use crate::{ClientAction, Error, Lang};
 
 /// Why the layer did not run the handler, or why a call inside of the handler was refused, for [`on_reject`](crate::http::LayerBuilder::on_reject).
 pub struct Rejection {

@@ -16,9 +16,7 @@ use ::http::request::Parts;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-use crate::key::endpoint::Endpoint;
-use crate::key::name::InvalidName;
-use crate::key::route::RouteName;
+use crate::port::http::{Endpoint, InvalidName, RouteName};
 
 /// What a layer is named after, where no router says the route of a request.
 #[derive(Debug, Clone)]

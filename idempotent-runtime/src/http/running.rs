@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::protocol::shared::Shared;
+use crate::port::http::Shared;
 
 /// The guarded handlers that run inside of one request, as its extension. [`ContinueLayer`](crate::http::ContinueLayer) adds it.
 #[derive(Clone, Default)]

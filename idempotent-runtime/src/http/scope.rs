@@ -9,8 +9,8 @@ use std::sync::Arc;
 use ::http::header::{self, HeaderName};
 use ::http::request;
 
-use crate::call::Call;
-use crate::key::fingerprint::KeyPart;
+use crate::KeyPart;
+use crate::port::http::Call;
 
 /// How the layer finds whose request it is. The methods of [`LayerBuilder`](crate::http::LayerBuilder) that are named `scope` make it.
 #[derive(Clone)]

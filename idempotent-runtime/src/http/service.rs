@@ -11,7 +11,6 @@ use bytes::Bytes;
 use http_body::Body;
 use tower_service::Service;
 
-use crate::call::finish::Finish;
 use crate::http::answer::Answer;
 use crate::http::body::ReplayBody;
 use crate::http::config::{Config, Guarding};
@@ -21,6 +20,7 @@ use crate::http::lang;
 use crate::http::profile::stamp::Stamp;
 use crate::http::rejection::Rejection;
 use crate::http::scope::FindScope;
+use crate::port::http::Finish;
 
 /// The service that [`IdempotencyLayer`](crate::http::IdempotencyLayer) makes.
 #[derive(Clone)]

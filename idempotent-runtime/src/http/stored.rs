@@ -19,8 +19,7 @@ use ::http::{StatusCode, response};
 use bytes::{Buf as _, BufMut as _, Bytes};
 
 use crate::http::headers;
-use crate::record::form::Form;
-use crate::record::kept::Stored;
+use crate::port::http::{Form, Stored};
 
 /// The version of this format.
 const VERSION: u32 = 1;

@@ -65,12 +65,10 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder, Responder, ResponseError};
 use bytes::Bytes;
 
-use crate::error::Error;
-use crate::error::lang::Lang;
 use crate::http::Decision;
 use crate::http::problem::Problem;
 use crate::http::profile::Profile;
-use crate::result::once::Once;
+use crate::{Error, Lang, Once};
 
 pub use self::extract::OptionalIdempotencyKey;
 pub use crate::http::actix::{ActixContinueService, ActixFuture, ActixService, GuardedBody};
@@ -79,6 +77,7 @@ pub use crate::integrations::key::IdempotencyKey;
 pub use crate::integrations::rejection::HeaderRejection;
 
 mod extract;
+mod replay;
 
 /// The response to a refused call in this language. The extractor [`Lang`] reads the language that the request asks for.
 ///

@@ -43,11 +43,9 @@ use ::axum::body::Body;
 use ::axum::http::{HeaderName, HeaderValue};
 use ::axum::response::{IntoResponse, Response};
 
-use crate::error::Error;
-use crate::error::lang::Lang;
 use crate::http::problem::Problem;
 use crate::http::profile::Profile;
-use crate::result::once::Once;
+use crate::{Error, Lang, Once};
 
 pub use crate::http::key::fault::HeaderFault;
 pub use crate::integrations::key::IdempotencyKey;
@@ -142,7 +140,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::error::advice::ClientAction;
+    use crate::ClientAction;
 
     fn sample(code: &str) -> Error {
         let found = Error::samples()

@@ -3,12 +3,12 @@
 use ::http::HeaderMap;
 use serde::{Serialize, Serializer};
 
-use crate::call::key_parts::FromClient;
 use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
 use crate::http::key::mistake::Mistake;
 use crate::http::key::read_key;
 use crate::http::key::text::KeySyntax;
 use crate::integrations::rejection::HeaderRejection;
+use crate::port::http::FromClient;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
 ///

@@ -6,7 +6,7 @@ use std::fmt;
 use ::http::{HeaderMap, Response};
 use bytes::Bytes;
 
-use crate::error::lang::Lang;
+use crate::Lang;
 use crate::http::key::fault::{HeaderFault, IdFault};
 use crate::http::lang;
 

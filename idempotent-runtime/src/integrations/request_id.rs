@@ -2,11 +2,11 @@
 
 use ::http::HeaderMap;
 
+use crate::RequestId;
 use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
 use crate::http::key::mistake::Mistake;
 use crate::http::key::single_value;
 use crate::integrations::rejection::HeaderRejection;
-use crate::key::request_id::RequestId;
 
 const HEADER: &str = "X-Request-Id";
 

@@ -26,12 +26,12 @@ use std::sync::Arc;
 use ::tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use ::tonic::{Code, Status};
 
-use crate::error::Error;
-use crate::error::lang::Lang;
 use crate::http::Decision;
 use crate::http::grpc;
 use crate::http::problem::Problem;
+use crate::{Error, Lang};
 
+mod replay;
 mod request_id;
 
 /// The metadata key of [`Error::code`].

@@ -92,10 +92,6 @@ pub struct Itself;
 /// A [`Value`] in a [`Once`].
 #[derive(Debug)]
 pub struct InOnce<Via>(PhantomData<Via>);
-/// A [`Value`] in a `Json`.
-#[cfg(feature = "axum")]
-#[derive(Debug)]
-pub struct InJson;
 /// A [`Value`] in the `Ok` of a `Result`.
 #[derive(Debug)]
 pub struct InOk<Via>(PhantomData<Via>);
@@ -136,54 +132,5 @@ impl<T: Value<Via>, Via> Value<InOnce<Via>> for Once<T> {
 
     fn replayed(kept: T::Kept) -> Self {
         Self::Replayed(T::replayed(kept))
-    }
-}
-
-#[cfg(feature = "axum")]
-impl<T: Storable> Value<InJson> for axum::Json<T> {
-    type Kept = T;
-
-    fn kept(&self) -> impl Serialize {
-        &self.0
-    }
-
-    fn replayed(kept: T) -> Self {
-        Self(kept)
-    }
-}
-
-/// A [`Value`] in a `Json` of actix.
-#[cfg(feature = "actix")]
-#[derive(Debug)]
-pub struct InWebJson;
-
-#[cfg(feature = "actix")]
-impl<T: Storable> Value<InWebJson> for actix_web::web::Json<T> {
-    type Kept = T;
-
-    fn kept(&self) -> impl Serialize {
-        &self.0
-    }
-
-    fn replayed(kept: T) -> Self {
-        Self(kept)
-    }
-}
-
-/// A [`Value`] that is the message of a `Response`, which is stored without its metadata.
-#[cfg(feature = "tonic")]
-#[derive(Debug)]
-pub struct InResponse;
-
-#[cfg(feature = "tonic")]
-impl<T: Storable> Value<InResponse> for tonic::Response<T> {
-    type Kept = T;
-
-    fn kept(&self) -> impl Serialize {
-        self.get_ref()
-    }
-
-    fn replayed(kept: T) -> Self {
-        Self::new(kept)
     }
 }

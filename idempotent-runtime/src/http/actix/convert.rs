@@ -10,7 +10,7 @@ use actix_web::http as old;
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::body::GuardedBody;
-use crate::error::Error;
+use crate::Error;
 use crate::http::config::{Config, RefusalForm};
 use crate::http::context::{IdempotencyOutcome, read_context};
 use crate::http::decision::Decision;

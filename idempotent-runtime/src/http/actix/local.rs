@@ -16,15 +16,14 @@ use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::body::{GuardedBody, RequestBody, ResponseBody, payload_of};
 use super::convert::{self, OfHandler};
-use crate::call::Call;
-use crate::call::finish::{Detach, Finish, Rest};
-use crate::error::Error;
+use crate::Error;
 use crate::http::answer::Answer;
 use crate::http::body::ReplayBody;
 use crate::http::context::{IdempotencyOutcome, write_context};
 use crate::http::decision::PerhapsStopped;
 use crate::http::guard::{Ending, Handler};
 use crate::http::scope::{FindScope, MissingScope, Scope, Seen};
+use crate::port::http::{Call, Detach, Finish, Rest};
 
 /// What a request and its response have in actix beside their heads and bodies.
 #[derive(Clone, Default)]

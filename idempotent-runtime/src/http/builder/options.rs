@@ -9,7 +9,7 @@ use ::http::response;
 use crate::http::builder::LayerBuilder;
 use crate::http::options::RouteOptions;
 use crate::http::payload::Payload;
-use crate::policy::{OnLeaseLost, OnStoreError, Renew};
+use crate::{OnLeaseLost, OnStoreError, Renew};
 
 /// Writes the options for a route, and for all routes of the layer.
 macro_rules! options {

@@ -7,9 +7,9 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 
 use super::retry_info;
-use crate::error::Error;
-use crate::error::wait::in_whole;
+use crate::Error;
 use crate::http::problem::Problem;
+use crate::port::http::in_whole;
 
 /// The metadata key of the code of an error.
 pub(crate) const CODE: &str = "idempotence-code";

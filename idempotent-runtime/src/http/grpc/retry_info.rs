@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::wait::in_whole;
+use crate::port::http::in_whole;
 
 const TYPE: &str = "type.googleapis.com/google.rpc.RetryInfo";
 

@@ -6,9 +6,8 @@ use ::http::StatusCode;
 
 use super::mistake::Mistake;
 use super::text::KeySyntax;
-use crate::error::advice::ClientAction;
-use crate::error::lang::Lang;
 use crate::http::problem::Problem;
+use crate::{ClientAction, Lang};
 
 /// What is wrong with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! What is wrong with the value of an id, or with the request that should have it.
 
-use crate::error::lang::Lang;
+use crate::Lang;
 
 /// What is wrong with the value of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

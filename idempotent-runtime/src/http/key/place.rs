@@ -8,7 +8,7 @@ use super::fault::{Carrier, HeaderFault, Id, IdFault};
 use super::mistake::Mistake;
 use super::text::{self, KeySyntax};
 use super::{KeyFault, read_key, usual_case};
-use crate::error::lang::Lang;
+use crate::Lang;
 use crate::http::content_type::{is_file, is_form, is_json};
 use crate::http::payload::form;
 use crate::http::payload::json::{self, Unread, Value};

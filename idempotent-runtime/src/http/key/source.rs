@@ -7,7 +7,7 @@ use ::http::{HeaderName, request};
 use super::KeyFault;
 use super::place::Place;
 use super::text::KeySyntax;
-use crate::error::lang::Lang;
+use crate::Lang;
 use crate::http::payload::select;
 use crate::http::problem::Problem;
 

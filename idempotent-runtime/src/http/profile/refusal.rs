@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use super::stamp::ACCEPTED;
 use super::table::{BodyForm, Row, Table};
 #[cfg(any(feature = "actix", feature = "axum"))]
-use crate::error::Error;
-use crate::error::advice::ClientAction;
-use crate::error::lang::Lang;
+use crate::Error;
 use crate::http::problem::Problem;
+use crate::{ClientAction, Lang};
 
 const REJECTED: HeaderValue = HeaderValue::from_static("rejected");
 

@@ -4,7 +4,8 @@ use std::fmt::{self, Write as _};
 
 use serde::ser::{self, Serialize};
 
-use crate::key::fingerprint::{KeyPart, UnencodablePart};
+use crate::KeyPart;
+use crate::port::http::UnencodablePart;
 
 /// Whether a part of the scope is `None`, `()`, an empty or blank text, or an empty list or map, at any depth.
 ///

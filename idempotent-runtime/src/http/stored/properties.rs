@@ -10,8 +10,7 @@ use bytes::Bytes;
 use super::wire;
 use crate::http::headers::kept;
 use crate::http::stored::{is_allowed, location, read, write, write_tombstone};
-use crate::record::form::Form;
-use crate::record::kept::Stored;
+use crate::port::http::{Form, Stored};
 
 /// Names that are stored, and names that are not.
 const NAMES: [&str; 14] = [

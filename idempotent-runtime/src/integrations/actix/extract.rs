@@ -7,12 +7,11 @@ use ::http::HeaderMap;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 
-use crate::error::lang::Lang;
 use crate::http::actix::new_headers;
 use crate::http::lang;
 use crate::integrations::key::IdempotencyKey;
 use crate::integrations::rejection::HeaderRejection;
-use crate::key::request_id::RequestId;
+use crate::{Lang, RequestId};
 
 /// ```
 /// # use idempotent_runtime as idempotence;

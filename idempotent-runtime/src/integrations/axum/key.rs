@@ -45,7 +45,7 @@ mod tests {
     use crate::http::key::fault::HeaderFault;
     use crate::http::key::mistake::Mistake;
     use crate::http::key::text::{KeySyntax, read};
-    use crate::key::fingerprint::Fingerprint;
+    use crate::port::http::Fingerprint;
 
     fn parts(values: &[&[u8]]) -> Parts {
         let mut parts = Request::new(()).into_parts().0;

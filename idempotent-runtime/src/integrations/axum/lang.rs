@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use ::axum::extract::FromRequestParts;
 use ::axum::http::request::Parts;
 
-use crate::error::lang::Lang;
+use crate::Lang;
 use crate::http::lang;
 
 /// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. Without the header the language is English.

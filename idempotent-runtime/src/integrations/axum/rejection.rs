@@ -17,7 +17,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::error::lang::Lang;
+    use crate::Lang;
     use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
     use crate::http::key::mistake::Mistake;
     use crate::http::key::text::KeySyntax;

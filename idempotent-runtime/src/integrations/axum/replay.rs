@@ -1,4 +1,4 @@
-//! The status and the headers of a response beside its body, stored by `replay`.
+//! A `Json`, and the status and the headers of a response beside its body, stored by `replay`.
 //!
 //! ```text
 //! (StatusCode, Json<T>)               [201,{"id":7}]
@@ -13,13 +13,17 @@
 
 use std::marker::PhantomData;
 
+use ::axum::Json;
 use ::axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::http::headers;
-use crate::result::replay::Value;
+use crate::port::http::{Storable, Value};
 
+/// A [`Value`] in a `Json`.
+#[derive(Debug)]
+pub struct InJson;
 /// A [`Value`] that is a status.
 #[derive(Debug)]
 pub struct InStatus;
@@ -40,6 +44,18 @@ pub struct KeptHeaders(HeaderMap);
 
 /// Headers, as [`KeptHeaders`] are stored.
 struct HeadersOf<'a>(&'a HeaderMap);
+
+impl<T: Storable> Value<InJson> for Json<T> {
+    type Kept = T;
+
+    fn kept(&self) -> impl Serialize {
+        &self.0
+    }
+
+    fn replayed(kept: T) -> Self {
+        Self(kept)
+    }
+}
 
 impl Value<InStatus> for StatusCode {
     type Kept = KeptStatus;
@@ -153,16 +169,13 @@ fn value_of(text: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
-    use ::axum::Json;
     use ::axum::http::header;
 
     use super::*;
-    use crate::record::kept::Kept;
-    use crate::record::kept::Stored;
+    use crate::Replay;
+    use crate::port::http::{Kept, ReplayMode, ResultOptions, Stored};
     use crate::result::codec::schema;
-    use crate::result::options::ResultOptions;
-    use crate::result::replay::Replay;
-    use crate::result::replay_mode::{ReplayMode, ReplayOk};
+    use crate::result::replay_mode::ReplayOk;
 
     type Outcome<T> = Result<T, ()>;
 

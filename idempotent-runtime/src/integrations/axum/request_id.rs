@@ -3,8 +3,8 @@
 use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use ::axum::http::request::Parts;
 
+use crate::RequestId;
 use crate::integrations::rejection::HeaderRejection;
-use crate::key::request_id::RequestId;
 
 /// Reads the header `X-Request-Id`. An `Option<RequestId>` is `None` if the header is missing. For a header with another name
 /// use [`from_headers`](Self::from_headers).

@@ -2,7 +2,7 @@
 
 use ::tonic::metadata::MetadataMap;
 
-use crate::key::request_id::{InvalidRequestId, RequestId};
+use crate::{InvalidRequestId, RequestId};
 
 impl RequestId {
     /// Reads the metadata with this name, such as `x-request-id`. Returns `None` if it is missing.
