@@ -69,6 +69,7 @@ pub(crate) mod renewal;
 pub(crate) mod retry;
 pub(crate) mod scheduler;
 pub(crate) mod seen;
+pub(crate) mod sending;
 pub(crate) mod settle;
 pub(crate) mod shared;
 pub(crate) mod state;

@@ -1,7 +1,6 @@
 //! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,14 +9,14 @@ use tokio::time::Instant;
 use crate::error::Site;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
+use crate::policy::Release;
 use crate::policy::deadline::first_try;
 use crate::policy::times::SHORTEST_TTL;
-use crate::policy::{OnLeaseLost, Release};
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::ending::Ending;
 use crate::protocol::in_flight::{InFlight, InFlightTable, Leader};
 use crate::protocol::own_claim::OwnClaim;
-use crate::protocol::scheduler::{Scheduled, Scheduler};
+use crate::protocol::scheduler::Scheduler;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::record::call::Record;
@@ -319,47 +318,6 @@ impl Lease {
     /// When the lease expires.
     pub(crate) fn good_until(&self) -> Instant {
         self.in_flight().state().good_until()
-    }
-}
-
-impl Lease {
-    /// Starts the renewals of a running call. If the lease is lost, `body` is woken.
-    pub(crate) fn watch(self: &Arc<Self>, body: &Waker) {
-        let mut state = self.in_flight().state();
-        match state.phase() {
-            Phase::Running => {
-                state.set_body(body);
-                self.start_renewal(&mut state);
-            }
-            // The lease was lost after the body was polled.
-            Phase::Lost(_) if self.call().policy.when_lost() == OnLeaseLost::Stop => {
-                body.wake_by_ref();
-            }
-            _ => {}
-        }
-    }
-
-    /// Renews the lease of a call whose end is not stored yet.
-    pub(crate) fn renew_until_settled(self: &Arc<Self>) {
-        let mut state = self.in_flight().state();
-        if matches!(state.phase(), Phase::Settling) {
-            self.start_renewal(&mut state);
-        }
-    }
-
-    fn start_renewal(self: &Arc<Self>, state: &mut State) {
-        // If the runtime of the scheduler has ended, the call has moved to another runtime.
-        if state.scheduler().is_none() {
-            state.set_scheduler(Scheduler::current());
-            let times = &self.call().times;
-            let due = state.since() + times.first_renewal(self.call().policy.release);
-            self.schedule(state, due);
-        }
-    }
-
-    /// Schedules the next renewal for `due`, or for the end of the lease if the lease ends sooner.
-    pub(crate) fn schedule(self: &Arc<Self>, state: &mut State, due: Instant) {
-        state.set_timer(due, || -> Arc<dyn Scheduled> { self.clone() });
     }
 }
 

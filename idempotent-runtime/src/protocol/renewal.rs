@@ -2,20 +2,63 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
 use crate::observe::EventKind;
+use crate::policy::OnLeaseLost;
 use crate::protocol::ending::Ending;
 use crate::protocol::lease::{Lease, NOT_IN_TIME};
 use crate::protocol::retry::Attempt;
-use crate::protocol::scheduler::{Scheduled, Work};
+use crate::protocol::scheduler::{Scheduled, Scheduler, Work};
 use crate::protocol::settle;
-use crate::protocol::state::Phase;
+use crate::protocol::state::{Phase, State};
 use crate::store::{StoreError, StoreErrorKind, Swap};
 use crate::world::mutant;
+
+impl Lease {
+    /// Starts the renewals of a running call. If the lease is lost, `body` is woken.
+    pub(crate) fn watch(self: &Arc<Self>, body: &Waker) {
+        let mut state = self.in_flight().state();
+        match state.phase() {
+            Phase::Running => {
+                state.set_body(body);
+                self.start_renewal(&mut state);
+            }
+            // The lease was lost after the body was polled.
+            Phase::Lost(_) if self.call().policy.when_lost() == OnLeaseLost::Stop => {
+                body.wake_by_ref();
+            }
+            _ => {}
+        }
+    }
+
+    /// Renews the lease of a call whose end is not stored yet.
+    pub(crate) fn renew_until_settled(self: &Arc<Self>) {
+        let mut state = self.in_flight().state();
+        if matches!(state.phase(), Phase::Settling) {
+            self.start_renewal(&mut state);
+        }
+    }
+
+    fn start_renewal(self: &Arc<Self>, state: &mut State) {
+        // If the runtime of the scheduler has ended, the call has moved to another runtime.
+        if state.scheduler().is_none() {
+            state.set_scheduler(Scheduler::current());
+            let times = &self.call().times;
+            let due = state.since() + times.first_renewal(self.call().policy.release);
+            self.schedule(state, due);
+        }
+    }
+
+    /// Schedules the next renewal for `due`, or for the end of the lease if the lease ends sooner.
+    pub(crate) fn schedule(self: &Arc<Self>, state: &mut State, due: Instant) {
+        state.set_timer(due, || -> Arc<dyn Scheduled> { self.clone() });
+    }
+}
 
 impl Scheduled for Lease {
     fn due_work(self: Arc<Self>) -> Option<Work> {
