@@ -5,19 +5,24 @@ pub(crate) mod answers;
 pub(crate) mod begin;
 pub(crate) mod builder;
 pub(crate) mod finish;
+mod further;
 pub(crate) mod in_tx;
 pub(crate) mod key_parts;
+#[cfg(feature = "http")]
+mod of_layer;
 mod required;
 mod run;
 pub(crate) mod run_each;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 mod run_in;
+mod token;
 pub(crate) mod token_text;
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
+use crate::call::further::More;
 use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
@@ -34,9 +39,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Attempt;
-#[cfg(feature = "http")]
-use crate::protocol::shared::Shared;
-use crate::protocol::token::of_call::CallToken;
+use crate::protocol::several::Several;
 use crate::protocol::wait;
 use crate::store::Claim;
 
@@ -51,8 +54,8 @@ struct Open {
     key: Hasher,
     /// The hash of the key in the table of calls in flight.
     hash: u64,
-    /// Boxed, because a hasher is large and few calls have a payload.
-    payload: Option<Box<Hasher>>,
+    /// Boxed, because hashers are large, and few calls have a payload or further keys.
+    more: Option<Box<More>>,
     has_token: bool,
     /// The token is the key.
     keyed_by_token: bool,
@@ -72,7 +75,7 @@ impl Call {
             Some(shared) => Ok(Open {
                 key: shared.keying().hasher(),
                 hash: 0,
-                payload: None,
+                more: None,
                 has_token: false,
                 keyed_by_token: false,
                 when: None,
@@ -95,25 +98,6 @@ impl Call {
     /// A call that is already refused.
     pub(crate) fn refused(observers: &Observers, error: Error) -> Self {
         Self(Err(refused(observers, error)))
-    }
-
-    /// Whether this handle and the parts of the key until now make the key of `site`.
-    #[cfg(feature = "http")]
-    pub(crate) fn has_key_of(&self, shared: &Arc<Shared>, site: &Site) -> bool {
-        self.0.as_ref().is_ok_and(|open| {
-            let context = &open.context;
-            Arc::ptr_eq(&context.shared, shared)
-                && (context.policy.shares_keys || context.site.endpoint == site.endpoint)
-                && Some(open.key.clone().finish()) == site.fingerprint
-        })
-    }
-
-    /// The fingerprint of the parts of the key until now.
-    #[cfg(feature = "http")]
-    pub(crate) fn fingerprint(&self) -> Result<crate::key::fingerprint::Fingerprint, Error> {
-        let open = self.0.as_ref().map_err(Clone::clone)?;
-        let fingerprint = open.key.clone().finish();
-        open.invalid_key.clone().map_or(Ok(fingerprint), Err)
     }
 
     /// Sets whether the call is guarded. If not, its body runs without a key, and nothing is sent to the store.
@@ -140,14 +124,6 @@ impl Call {
         }
     }
 
-    /// Adds a list of arrays of bytes to the key: does the same as [`part`](Self::part) of a slice of slices, in fewer steps.
-    #[cfg(feature = "http")]
-    pub(crate) fn part_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
-        if let Ok(open) = &mut self.0 {
-            open.key.arrays_part(arrays);
-        }
-    }
-
     /// Adds a part to the payload.
     pub fn payload<T: KeyPart + ?Sized>(&mut self, part: &T) {
         if let Ok(open) = &mut self.0
@@ -156,23 +132,6 @@ impl Call {
             open.set_invalid_key(
                 "a part of the payload could not be serialized, so the body did not run; use a part whose `Serialize` succeeds",
             );
-        }
-    }
-
-    /// Ends the key, and makes the payload of the key and of this digest. The key and the payload take no more parts.
-    #[cfg(feature = "http")]
-    pub(crate) fn whole_payload(&mut self, digest: &[u8; 32]) {
-        if let Ok(open) = &mut self.0 {
-            let key = open.key.end();
-            // With the key, a reader of the store cannot see that two keys have equal payloads. Both are one part, because a digest reads
-            // blocks, and two parts would need one block more.
-            let (mut both, length) = ([0; 64], key.as_bytes().len());
-            both[..length].copy_from_slice(key.as_bytes());
-            both[length..length + 32].copy_from_slice(digest);
-            let mut payload = open.context.shared.keying().hasher();
-            payload.bytes_part(&both[..length + 32]);
-            open.context.payload = Some(payload.end());
-            open.context.site.fingerprint = Some(key);
         }
     }
 
@@ -186,34 +145,21 @@ impl Call {
         self.redeem(Ok(Endpoint::named(operation)), token.text(), subject);
     }
 
-    /// Makes the token the key: a digest of the token, its operation and its subject.
-    pub fn keyed(&mut self) {
+    /// Begins a further key. Its parts follow.
+    pub fn also(&mut self) {
         if let Ok(open) = &mut self.0 {
-            open.keyed_by_token = true;
+            let keying = open.context.shared.keying();
+            open.more.get_or_insert_default().begin_key(keying);
         }
     }
 
-    /// Redeems a token after the call has its key. Its operation and its subject become part of the key.
-    pub(crate) fn redeem<S: KeyPart + ?Sized>(
-        &mut self,
-        operation: Result<Endpoint, Error>,
-        token: &str,
-        subject: &S,
-    ) {
-        if let Ok(open) = &mut self.0 {
-            if std::mem::replace(&mut open.has_token, true) {
-                open.set_invalid_key("it has two tokens, so the body did not run; name one token");
-                return;
-            }
-            let subject = |hasher: &mut Hasher| hasher.part(subject);
-            let token = operation.and_then(|operation| {
-                CallToken::new(&open.context.shared, &operation, token, subject)
-            });
-            match token {
-                Ok(token) => open.context.token = Some(Arc::new(token)),
-                Err(error) if open.invalid_key.is_none() => open.invalid_token = Some(error),
-                Err(_) => {}
-            }
+    /// Adds a part to the last further key.
+    pub fn also_part<T: KeyPart + ?Sized>(&mut self, part: &T) {
+        if let Ok(open) = &mut self.0
+            && let Some(key) = open.more.get_or_insert_default().last_key()
+            && key.part(part).is_err()
+        {
+            open.set_invalid_key("a part of a further key could not be serialized, so the body did not run; use a part whose `Serialize` succeeds");
         }
     }
 
@@ -239,18 +185,15 @@ impl Call {
     ///
     /// If the future is dropped before the store has answered, a background task tries to withdraw the claim and to give the
     /// token back.
-    pub fn claim(mut self) -> impl Future<Output = Result<Held, Refusal>> + Send {
-        if let Ok(open) = &mut self.0
-            && let Err(error) = open.complete()
-        {
-            self.0 = Err(error);
-        }
-        let lease = match self.0 {
-            Ok(Open { context, hash, .. }) => Ok(Lease::new(context, hash)),
-            Err(error) => Err(error),
-        };
+    pub fn claim(self) -> impl Future<Output = Result<Held, Refusal>> + Send {
+        let start = self.start();
         async move {
-            let lease = lease?;
+            let lease = match start {
+                Start::One(lease) => lease,
+                // Boxed, because it is seldom needed, as below.
+                Start::Several(keys) => return Box::pin(keys.claim()).await,
+                Start::Refused(error) => return Err(error.into()),
+            };
             if !lease.call().policy.is_guarded() {
                 return Ok(Held::bypassed(lease).await);
             }
@@ -301,6 +244,33 @@ impl Call {
     }
 }
 
+/// How a complete call starts.
+enum Start {
+    One(Arc<Lease>),
+    Several(Box<Several>),
+    Refused(Error),
+}
+
+impl Call {
+    /// Completes the call.
+    #[inline]
+    fn start(mut self) -> Start {
+        if let Ok(open) = &mut self.0
+            && let Err(error) = open.complete()
+        {
+            self.0 = Err(error);
+        }
+        match self.0 {
+            Ok(open) if open.context.policy.has_several_keys() => {
+                let more = open.more.map(|more| *more).unwrap_or_default();
+                Start::Several(Box::new(more.several(open.context)))
+            }
+            Ok(Open { context, hash, .. }) => Start::One(Lease::new(context, hash)),
+            Err(error) => Start::Refused(error),
+        }
+    }
+}
+
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -313,8 +283,7 @@ impl fmt::Debug for Call {
 impl Open {
     fn payload_hasher(&mut self) -> &mut Hasher {
         let keying = self.context.shared.keying();
-        self.payload
-            .get_or_insert_with(|| Box::new(keying.hasher()))
+        self.more.get_or_insert_default().payload(keying)
     }
 
     fn set_invalid_key(&mut self, what: &'static str) {
@@ -362,9 +331,10 @@ impl Open {
         let endpoint = &context.site.endpoint;
         let has_token = context.token.is_some();
         policy.token = has_token;
+        policy.also = self.more.as_ref().is_some_and(|more| more.has_keys());
         let times = shared.known_endpoints().enter(endpoint, policy);
-        if has_token {
-            // Without the store a token cannot be redeemed, so no body starts. A running body already has its token.
+        if has_token || policy.also {
+            // Without the store a token cannot be redeemed, and of several keys some could be taken, so no body starts.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
@@ -375,12 +345,8 @@ impl Open {
             (None, Some(ended)) => ended,
             (None, None) => self.key.end(),
         };
-        if let Some(payload) = &mut self.payload {
-            // The key is hashed in, so a reader of the store cannot see that two keys have equal payloads. Strings can always be encoded.
-            let mut hasher = shared.keying().hasher();
-            let _ = hasher.part(fingerprint.hex(&mut [0; 64]));
-            let _ = hasher.part(payload.end().hex(&mut [0; 64]));
-            context.payload = Some(hasher.finish());
+        if let Some(more) = &mut self.more {
+            context.payload = more.end_payload(shared.keying(), &fingerprint);
         }
         context.site.fingerprint = Some(fingerprint);
         self.hash = shared.in_flight_table().hash(&context.site);

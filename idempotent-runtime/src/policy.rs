@@ -99,6 +99,8 @@ pub struct Policy {
     pub(crate) fence: bool,
     /// Whether the call redeems a one-time token.
     pub(crate) token: bool,
+    /// Whether the call has further keys.
+    pub(crate) also: bool,
     /// Whether the setting `disabled` is true for the endpoint. No attribute sets it.
     pub(crate) disabled: bool,
     /// Whether the option `when` was false in this call.
@@ -125,6 +127,7 @@ impl Policy {
             give_back: false,
             fence: false,
             token: false,
+            also: false,
             disabled: false,
             bypassed: false,
             shares_keys: false,
@@ -201,6 +204,13 @@ impl Policy {
         self
     }
 
+    /// Notes that the call has further keys. Only with [`Release::Always`].
+    #[must_use]
+    pub const fn also(mut self) -> Self {
+        self.also = true;
+        self
+    }
+
     /// Makes the one-time token redeemable again if the body does not succeed.
     ///
     /// With [`OnCancel::Release`], also if the call is dropped: one token can then start the body any number of times.
@@ -222,6 +232,11 @@ impl Policy {
     /// Whether the call claims its key. If not, its body runs without a guard.
     pub(crate) fn is_guarded(&self) -> bool {
         !self.bypassed && !self.disabled
+    }
+
+    /// Whether the call claims several keys.
+    pub(crate) fn has_several_keys(&self) -> bool {
+        self.also && self.is_guarded()
     }
 
     /// Whether the call draws the number of its fence although it claims no key.
@@ -251,6 +266,22 @@ impl Policy {
                 "`fence` does not go with `tx`, whose transaction orders the writes of its calls",
             ),
             (self.give_back && !self.token, "`give_back` needs a token"),
+            (
+                self.also && self.release != Release::Always,
+                "further keys need `release = true`: nothing is stored under them after the call",
+            ),
+            (
+                self.also && self.tx,
+                "further keys do not go with `tx`: lock the rows of the transaction instead",
+            ),
+            (
+                self.also && self.token,
+                "further keys do not go with a token",
+            ),
+            (
+                self.also && self.fence,
+                "further keys do not go with `fence`: they have no numbers",
+            ),
             (
                 self.give_back && never,
                 "`give_back` does not go with `release = false`, which keeps the key taken",

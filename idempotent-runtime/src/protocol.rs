@@ -71,6 +71,7 @@ pub(crate) mod scheduler;
 pub(crate) mod seen;
 pub(crate) mod sending;
 pub(crate) mod settle;
+pub(crate) mod several;
 pub(crate) mod shared;
 pub(crate) mod state;
 pub(crate) mod stuck;

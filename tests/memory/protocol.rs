@@ -1,5 +1,7 @@
 //! Tests of the protocol, rule by rule. They drive it like the code that the attribute writes.
 
+mod also;
+mod also_at_random;
 mod bypassed;
 mod cancellation;
 mod claiming;

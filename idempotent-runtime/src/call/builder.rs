@@ -1,5 +1,6 @@
 //! Guarded calls without the attribute: for closures, message consumers, and endpoints with names from data.
 
+mod also;
 mod copied;
 
 use std::borrow::Cow;

@@ -166,7 +166,11 @@ impl<I> IdempotencyContext<I> {
     /// `None` if there is no lease: the call is not [guarded](Self::is_guarded), or its row is in the caller's transaction.
     pub fn lease_remaining(&self) -> Option<Duration> {
         match &self.call {
-            Of::Claim(lease) => Some(lease.good_until().saturating_duration_since(Instant::now())),
+            Of::Claim(lease) => {
+                let further = lease.further().iter().map(|lease| lease.good_until());
+                let first = further.fold(lease.good_until(), Instant::min);
+                Some(first.saturating_duration_since(Instant::now()))
+            }
             Of::Unguarded(_) | Of::Row(_) => None,
         }
     }

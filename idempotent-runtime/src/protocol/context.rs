@@ -57,6 +57,23 @@ impl CallContext {
         }
     }
 
+    /// The same call with the further key `key`.
+    pub(crate) fn with_further_key(&self, key: Fingerprint) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            site: Site {
+                fingerprint: Some(key),
+                ..self.site.clone()
+            },
+            payload: None,
+            policy: self.policy,
+            times: self.times,
+            token: None,
+            span: self.span.clone(),
+            made_at: self.made_at,
+        }
+    }
+
     /// Makes the span of the call, whose key is known now, and starts to measure its duration.
     pub(crate) fn begin(&mut self) {
         self.span = observe::span(&self.site);

@@ -1,5 +1,7 @@
 //! A call that may run its body: from the first poll of the body to the end of the call.
 
+mod further;
+
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -28,6 +30,7 @@ use crate::result::replay_mode::ReplayMode;
 ///
 /// If it is dropped before [`settle`](Self::settle), `on_cancel` decides about the key. After a panic of the body the key stays taken
 /// until the lease expires.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Held {
     pub(crate) lease: Arc<Lease>,
     guard: Guard,
@@ -37,6 +40,8 @@ pub struct Held {
     is_polling: bool,
     /// The claim is marked if the body panics.
     marks_panic: bool,
+    /// The call also holds further keys.
+    has_further: bool,
 }
 
 /// The guard of a body.
@@ -62,6 +67,7 @@ impl Held {
             is_fresh: true,
             is_polling: false,
             marks_panic: false,
+            has_further: false,
         }
     }
 
@@ -97,6 +103,9 @@ impl Held {
             Poll::Pending => {
                 if self.guard == Guard::Claim {
                     self.lease.watch(cx.waker());
+                    for further in self.further() {
+                        further.watch(cx.waker());
+                    }
                 }
                 Poll::Pending
             }
@@ -154,15 +163,18 @@ impl Held {
         if is_fresh || self.guard != Guard::Claim {
             return None;
         }
-        let why = self.lease.lose_if_expired()?;
+        let (lost, why) = self.lose_if_expired()?;
+        let site = lost.call().site.clone();
         if self.lease.call().policy.when_lost() == OnLeaseLost::Continue {
             return None;
         }
         self.guard = Guard::Ended;
         // Before the caller gets the error, because it may call again at once.
-        self.lease.finish(None);
+        for lease in self.leases() {
+            lease.finish(None);
+        }
         let error = Error::LeaseLost(Failure::new(
-            self.lease.call().site.clone(),
+            site,
             format!(
                 "the lease was lost because {why}, so the body was stopped and its work may be done or not; \
                  check what it did before you repeat the call"
@@ -194,7 +206,7 @@ impl Held {
         self.lease.in_flight().set_phase(Phase::Running);
     }
 
-    /// Leaves the end of the call to the code that redeems its token.
+    /// Leaves the end of the call to the code that redeems its token, or claims its other keys.
     pub(crate) fn abandon(&mut self) {
         self.guard = Guard::Ended;
     }
@@ -216,6 +228,7 @@ impl Held {
         let ending = match guard {
             Guard::Claim => {
                 let ending = self.lease.begin_settling(end.success, &end.kept);
+                self.begin_settling_further(end, ending.is_some());
                 fence::note_end(&self.lease, end, ending)
             }
             Guard::None {
@@ -290,7 +303,11 @@ impl Held {
     /// Ends the call whose body stored nothing. Sends `ending` in the background, else marks the claim if `is_unknown`, unless the
     /// lease is lost. Returns whether it is not lost.
     fn end_without_result(&self, ending: Option<Ending>, is_unknown: bool) -> bool {
-        let was_lost = self.lease.drop_body();
+        // A lost lease of one key is a lost lease of the call.
+        let mut was_lost = false;
+        for lease in self.leases() {
+            was_lost |= lease.drop_body();
+        }
         let may_mark = is_unknown && self.lease.call().policy.release == Release::OnError;
         match ending.filter(|_| !was_lost) {
             Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
@@ -303,6 +320,9 @@ impl Held {
     /// Ends the call without sending anything.
     fn finish(&self) {
         self.lease.finish_unsent();
+        for lease in self.further() {
+            lease.finish_unsent();
+        }
     }
 }
 

@@ -46,6 +46,8 @@ enum Of {
 struct FirstClaim {
     call: CallContext,
     in_flight: InFlight,
+    /// The claims of the further keys of the call, if it has any.
+    further: OnceLock<Box<[Arc<Lease>]>>,
 }
 
 impl Lease {
@@ -54,7 +56,11 @@ impl Lease {
     pub(crate) fn new(call: CallContext, hash: u64) -> Arc<Self> {
         let in_flight = InFlight::new(hash);
         Arc::new(Self {
-            of: Of::First(FirstClaim { call, in_flight }),
+            of: Of::First(FirstClaim {
+                call,
+                in_flight,
+                further: OnceLock::new(),
+            }),
             claim: OnceLock::new(),
         })
     }
@@ -86,6 +92,16 @@ impl Lease {
 
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.first().in_flight
+    }
+
+    /// The claims of the further keys of the call. They end with this claim.
+    pub(crate) fn further(&self) -> &[Arc<Self>] {
+        self.first().further.get().map_or(&[], |further| further)
+    }
+
+    /// Notes the claims of the further keys of the call. Later notes are ignored.
+    pub(crate) fn set_further(&self, further: Vec<Arc<Self>>) {
+        self.first().further.get_or_init(|| further.into());
     }
 
     pub(crate) fn claim(&self) -> &OwnClaim {
@@ -283,7 +299,7 @@ impl Lease {
     }
 
     /// The record of a call whose outcome is unknown, for `ttl` from now on, whatever `release` says.
-    fn unknown(&self) -> Ending {
+    pub(crate) fn unknown(&self) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
         let (now, call) = (Moment::now_of(*process), self.call());
         Ending::Complete(call.marked_record(self.key(), *owner, now, call.times.ttl))

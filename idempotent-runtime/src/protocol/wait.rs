@@ -11,7 +11,7 @@ use crate::error::{Duplicate, Error};
 use crate::policy::deadline::first_try;
 use crate::protocol::claim::{ClaimGuard, NotWon};
 use crate::protocol::fence;
-use crate::protocol::follow::MayAsk;
+use crate::protocol::follow::{Following, MayAsk};
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
@@ -22,6 +22,19 @@ use crate::protocol::state::Phase;
 use crate::protocol::stuck;
 use crate::protocol::waiter::{WaitLimits, Waiter};
 use crate::store::{Claim, StoreError};
+
+/// Claims one key of a call with several keys.
+pub(crate) async fn claim(lease: Arc<Lease>) -> Result<Held, Refusal> {
+    let may_ask = match lease.enter() {
+        Some(leader) => Following::new(lease, leader).await?,
+        None => MayAsk {
+            limits: WaitLimits::new(lease.call(), Instant::now()),
+            lease,
+            record: None,
+        },
+    };
+    ask(may_ask).await
+}
 
 /// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
 /// longer polled.

@@ -42,7 +42,7 @@ impl Open {
             },
             key: self.key.clone(),
             hash: self.hash,
-            payload: self.payload.clone(),
+            more: self.more.clone(),
             has_token: self.has_token,
             keyed_by_token: self.keyed_by_token,
             when: self.when,

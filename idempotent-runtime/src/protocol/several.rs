@@ -1,0 +1,205 @@
+//! A call with several keys: it claims all of them or none.
+//!
+//! Every call claims its keys one after another, in the order of the keys in the store, and holds the smaller keys while it waits for
+//! a larger one. So calls never wait for each other in a circle: each call of a circle would wait for a larger key than the
+//! call before it. Without `wait`, one of two calls with the same keys always runs: the one that gets the smallest key.
+//!
+//! If a key is taken, the claims of the smaller keys are withdrawn before the call is refused. The claims emit no end of the
+//! call: only the claim that fails does, or the key of the call after all claims.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::broken::broken;
+use crate::error::Error;
+use crate::key::fingerprint::Fingerprint;
+use crate::protocol::context::CallContext;
+use crate::protocol::ending::Ending;
+use crate::protocol::held::Held;
+use crate::protocol::lease::Lease;
+use crate::protocol::refusal::Refusal;
+use crate::protocol::settle;
+use crate::protocol::wait;
+use crate::store::{StoreError, StoreErrorKind};
+
+/// A call with several keys, before its claims.
+pub(crate) struct Several {
+    /// The call once for each key, in the order of the keys in the store.
+    calls: Vec<CallContext>,
+    /// The key that names the call.
+    key: Option<Fingerprint>,
+}
+
+impl Several {
+    /// The call with the key of `call`, and `further` keys of the same endpoint.
+    pub(crate) fn new(call: CallContext, further: impl Iterator<Item = Fingerprint>) -> Self {
+        let key = call.site.fingerprint;
+        let mut calls: Vec<_> = further.map(|key| call.with_further_key(key)).collect();
+        calls.insert(0, call);
+        // The keys differ only in their fingerprints. The sort is stable, so of equal keys the first stays.
+        if !broken!(Mistake::OrderOfCaller) {
+            calls.sort_by(|one, other| bytes(one).cmp(bytes(other)));
+        }
+        calls.dedup_by(|one, other| bytes(one) == bytes(other));
+        Self { calls, key }
+    }
+
+    /// Claims all keys. Round trips: 1 for each key.
+    ///
+    /// # Errors
+    ///
+    /// Why the body must not run: of the first key that is not free.
+    ///
+    /// # Cancellation
+    ///
+    /// If the future is dropped, a background task withdraws the claims.
+    pub(crate) async fn claim(self) -> Result<Held, Refusal> {
+        let began = Instant::now();
+        let mut claimed = Claimed(Vec::new());
+        for mut call in self.calls {
+            let wait = call.policy.longest_wait();
+            // The whole call waits for `wait`. Not 0, because a call without `wait` tells no other call that it ends.
+            let remaining =
+                |wait: Duration| wait.saturating_sub(began.elapsed()).max(SHORTEST_WAIT);
+            call.policy.wait = wait.map(remaining);
+            let hash = call.shared.in_flight_table().hash(&call.site);
+            let mut claim = Box::pin(wait::claim(Lease::new(call, hash)));
+            let answer = poll_fn(|cx| {
+                let polled = claim.as_mut().poll(cx);
+                if polled.is_pending() {
+                    claimed.watch(cx.waker());
+                }
+                polled
+            });
+            match answer.await {
+                Ok(held) => claimed.0.push(held.into_lease()),
+                Err(refusal) => {
+                    claimed.withdraw().await;
+                    return Err(refusal);
+                }
+            }
+        }
+        claimed.hold(self.key).await
+    }
+}
+
+/// The claims that have their keys. Dropping this withdraws them in the background.
+struct Claimed(Vec<Arc<Lease>>);
+
+impl Claimed {
+    /// Renews the leases while the call waits. A lost lease is found when all keys are claimed.
+    fn watch(&self, task: &Waker) {
+        for lease in &self.0 {
+            if lease.lose_if_expired().is_none() {
+                lease.watch(task);
+            }
+        }
+    }
+
+    /// The call, which holds all keys.
+    async fn hold(mut self, key: Option<Fingerprint>) -> Result<Held, Refusal> {
+        let is_lost = |lease: &Arc<Lease>| lease.lose_if_expired().is_some();
+        if let Some(lost) = self.0.iter().find(|lease| is_lost(lease)) {
+            let late = StoreError::new(StoreErrorKind::Unknown, "the claims of all keys");
+            let late = late.reason("lost the lease of one key before all keys were claimed");
+            let error = Error::store(lost.call().site.clone(), late);
+            lost.call().emit_refusal(&error);
+            self.withdraw().await;
+            return Err(error.into());
+        }
+        let mut further = std::mem::take(&mut self.0);
+        let names = |lease: &Arc<Lease>| lease.call().site.fingerprint == key;
+        let place = further.iter().position(names).unwrap_or_default();
+        let lease = further.remove(place);
+        Ok(Held::of_several(lease, further))
+    }
+
+    /// Withdraws the claims, for at most the handle's deadline. After that it continues in the background.
+    async fn withdraw(mut self) {
+        join_all(self.take().map(|end| settle::settle(Some(end)))).await;
+    }
+
+    fn take(&mut self) -> impl Iterator<Item = (Arc<Lease>, Ending)> + use<> {
+        let leases = std::mem::take(&mut self.0).into_iter();
+        leases.map(|lease| {
+            lease.drop_body();
+            (lease, Ending::Withdraw)
+        })
+    }
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        for (lease, ending) in self.take() {
+            settle::settle_in_background(lease, ending);
+        }
+    }
+}
+
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+
+/// A deliberate mistake, which only tests make.
+#[cfg(any(test, feature = "shuttle"))]
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Mistake {
+    OrderOfCaller,
+}
+
+fn bytes(call: &CallContext) -> &[u8] {
+    call.site
+        .fingerprint
+        .as_ref()
+        .map_or(&[], Fingerprint::as_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join;
+    use tokio::runtime;
+
+    use super::*;
+    use crate::broken::assert_kept;
+    use crate::handle::Idempotency;
+    use crate::testkit::{Fault, FaultyStore};
+    use crate::{MemoryStore, Release};
+
+    /// How many of two crossing calls of two processes run, if each waits for `wait`.
+    async fn running(wait: Option<Duration>) -> usize {
+        let store = FaultyStore::new(MemoryStore::new());
+        store.always_all(Fault::Delay(Duration::from_millis(5)));
+        let (here, there) = (Idempotency::new(store.clone()), Idempotency::new(store));
+        let transfer = async |idempotency: &Idempotency, from: u64, to: u64| {
+            let call = idempotency.call("accounts.transfer").key(&from).also(&to);
+            let call = call.ttl(Duration::from_secs(10)).release(Release::Always);
+            let call = match wait {
+                Some(wait) => call.wait(wait),
+                None => call,
+            };
+            let body = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok::<_, Error>(())
+            };
+            call.run(body).await
+        };
+        let (one, other) = join(transfer(&here, 1, 2), transfer(&there, 2, 1)).await;
+        usize::from(one.is_ok()) + usize::from(other.is_ok())
+    }
+
+    #[test]
+    fn one_of_two_crossing_calls_runs_and_both_if_they_wait() {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        for (wait, all) in [(None, 1), (Some(Duration::from_mins(1)), 2)] {
+            let is_kept = || runtime.block_on(running(wait)) == all;
+            assert_kept(is_kept, &[Mistake::OrderOfCaller]);
+        }
+    }
+}
