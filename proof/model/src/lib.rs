@@ -16,6 +16,7 @@ mod protocol;
 mod rules;
 mod search;
 mod settle;
+pub mod several;
 pub mod spaces;
 mod state;
 mod store;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{Search, Steps, fences, mistakes, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, several, spaces, tokens};
 
 fn main() -> ExitCode {
     let mut spaces: Vec<_> = [
@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     let broken = fences::spaces::wrong().into_iter();
     let broken = broken.chain(fences::spaces::limits());
     let fences_hold = check_all(broken.collect(), of_fences);
-    if holds && tokens_hold && fences_hold {
+    let keys_hold = check_all(several::spaces::wrong(), several::spaces::all());
+    if holds && tokens_hold && fences_hold && keys_hold {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

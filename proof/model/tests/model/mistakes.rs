@@ -1,6 +1,6 @@
 //! The checker finds each mistake, so the rules can fail.
 
-use idempotence_model::{Search, Steps, fences, mistakes, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, several, tokens};
 
 fn is_broken<C: Steps>(config: C, rule: C::Rule) {
     let outcome = Search::breaks(config, rule);
@@ -28,6 +28,13 @@ fn each_mistake_with_tokens_breaks_its_rule() {
 #[test]
 fn each_mistake_with_fences_breaks_its_rule() {
     for (config, rule) in fences::spaces::wrong() {
+        is_broken(config, rule);
+    }
+}
+
+#[test]
+fn each_mistake_with_several_keys_breaks_its_rule() {
+    for (config, rule) in several::spaces::wrong() {
         is_broken(config, rule);
     }
 }

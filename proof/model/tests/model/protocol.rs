@@ -1,6 +1,6 @@
 //! All rules hold in every state of every space, of all models.
 
-use idempotence_model::{Search, Steps, fences, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, several, spaces, tokens};
 
 /// `floor`: a space with fewer states does not test what it should.
 fn holds<C: Steps>(spaces: Vec<Search<C>>, floor: usize) {
@@ -52,4 +52,9 @@ fn a_token_is_redeemed_once_and_never_lost_without_a_body() {
 #[test]
 fn each_holder_has_a_larger_number_than_all_before() {
     holds(fences::spaces::all(), FLOOR);
+}
+
+#[test]
+fn calls_with_several_keys_hold_all_or_none_and_never_block_each_other() {
+    holds(several::spaces::all(), 20);
 }
