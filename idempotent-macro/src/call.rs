@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote_spanned};
 
+use crate::key::Key;
 use crate::options::Options;
 use crate::span::{hidden, mixed, typed};
 use crate::value::{OnCancel, Renew};
@@ -55,6 +56,7 @@ impl Call<'_> {
 
     // Output: call.part(Part::of(&id).checked()); call.payload(&amount);
     //         call.part(&id); call.payload(&amount);
+    //         call.part(Part::of(&from).checked()); call.also(); call.also_part(Part::of(&to).checked());
     //
     // With `when`, a part of the key may be missing.
     fn parts(&self) -> TokenStream {
@@ -64,13 +66,18 @@ impl Call<'_> {
             let private = self.options.private(span);
             quote_spanned!(span=> #private::Part::of(#part).checked())
         };
-        let key = key.as_ref().map(|key| match self.options.when {
-            Some(_) => key.added_by("part", |part| part),
-            None => key.added_by("part", checked),
+        let added = |key: &Key, method| match self.options.when {
+            Some(_) => key.added_by(method, |part| part),
+            None => key.added_by(method, checked),
+        };
+        let key = key.as_ref().map(|key| added(key, "part"));
+        let also = self.options.also.iter().map(|key| {
+            let parts = added(key, "also_part");
+            mixed!(call.also(); #parts)
         });
         let payload = payload.as_ref();
         let payload = payload.map(|payload| payload.added_by("payload", |part| part));
-        mixed!(#key #payload)
+        mixed!(#key #payload #(#also)*)
     }
 
     // Output: call.token(&form.token, &user_id, "orders.submit"); call.keyed();
@@ -189,6 +196,9 @@ impl Call<'_> {
         }
         if options.tx.is_some() {
             policy.extend(mixed!(.tx()));
+        }
+        if !options.also.is_empty() {
+            policy.extend(mixed!(.also()));
         }
         policy
     }

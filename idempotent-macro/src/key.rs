@@ -1,4 +1,4 @@
-//! The options `key`, `payload` and `token`: their parts, written as a string or as expressions, and the arguments that they
+//! The options `key`, `payload`, `token` and `also`: their parts, written as a string or as expressions, and the arguments that they
 //! name.
 
 use proc_macro2::{Span, TokenStream};
@@ -10,7 +10,7 @@ use crate::error::{List, closest, error};
 use crate::function::Function;
 use crate::span::{self, hidden};
 
-/// The parts of the option `key`, `payload` or `token`, in the order in which they are written.
+/// The parts of the option `key`, `payload` or `token`, or of one key of `also`, in the order in which they are written.
 pub struct Key {
     option: &'static str,
     parts: Vec<Expr>,
@@ -55,6 +55,19 @@ impl Key {
             return Err(error(span, message, help));
         }
         Ok(token)
+    }
+
+    /// The option `also`: one further key, or several in brackets.
+    pub fn further(value: Expr) -> syn::Result<Vec<Self>> {
+        let span = span::span(&value);
+        let keys = match value {
+            Expr::Array(array) => array.elems.into_iter().collect(),
+            key => vec![key],
+        };
+        if keys.is_empty() {
+            return Err(error(span, "`also` is empty", without_parts("also")));
+        }
+        keys.into_iter().map(|key| Self::new("also", key)).collect()
     }
 
     /// Reports the parts that name no argument of `function`. rustc checks the parts that the macro cannot check.
@@ -203,6 +216,7 @@ fn no_name(option: &str, span: Span) -> syn::Error {
     let message = format_args!("`_` in `{option}` names no argument");
     let otherwise = match option {
         "payload" => "or leave `payload` out",
+        "also" => "or leave `also` out",
         option => without_parts(option),
     };
     let help = format_args!(
@@ -236,6 +250,10 @@ fn constant(option: &str, span: Span) -> syn::Error {
         "key" => {
             "name the arguments that make two calls the same, as in `key = \"user_id, file_md5\"`; for one key for all calls \
              write `key = ()`"
+        }
+        "also" => {
+            "name the arguments that make the key of another call, as in `also = \"to_account\"`; for the key of all calls \
+             with `key = ()` write `also = ()`"
         }
         _ => {
             "name the arguments that a duplicate must have in common with the first call, as in `payload = \"amount\"`, or leave \
@@ -333,6 +351,7 @@ fn without_parts(option: &str) -> &'static str {
     match option {
         "key" => "for one key for all calls write `key = ()`",
         "payload" => "leave `payload` out",
+        "also" => "leave `also` out",
         "token" => "add the token and its user as arguments, or leave `token` out",
         _ => "add an argument, as in `tx: &mut Transaction<'_, Postgres>`",
     }

@@ -50,13 +50,15 @@ pub struct Options {
     pub context: Option<Ident>,
     /// Where `fence = true` is written.
     pub fence: Option<Span>,
+    /// The further keys.
+    pub also: Vec<Key>,
     pub using: Option<Expr>,
     pub krate: Option<Path>,
     /// The names of the options that are written.
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 29] = [
     "key",
     "ttl",
     "release",
@@ -83,6 +85,7 @@ const NAMES: [&str; 28] = [
     "give_back",
     "context",
     "fence",
+    "also",
     "using",
     "crate",
 ];
@@ -108,7 +111,7 @@ impl Options {
     /// Gives the parts of a key that is written as a string better places for errors.
     pub fn point_at_arguments(&mut self, function: &Function) {
         let parts = [&mut self.key, &mut self.payload, &mut self.token];
-        for key in parts.into_iter().flatten() {
+        for key in parts.into_iter().flatten().chain(&mut self.also) {
             key.point_at_arguments(function);
         }
     }
@@ -116,7 +119,7 @@ impl Options {
     /// The options that name arguments.
     pub fn parts(&self) -> impl Iterator<Item = &Key> {
         let parts = [&self.key, &self.payload, &self.token];
-        parts.into_iter().flatten()
+        parts.into_iter().flatten().chain(&self.also)
     }
 
     /// The operation for which a token was issued.
@@ -197,6 +200,7 @@ impl Options {
             "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
             "context" => self.context = Some(value::variable(name, &value)?),
             "fence" => self.fence = value::flag(name, &value)?.then(|| name.span()),
+            "also" => self.also = Key::further(value)?,
             "using" => self.using = Some(value),
             _ => self.krate = Some(value::path(value)?),
         }
@@ -237,14 +241,17 @@ fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> 
     let message = format_args!("unknown option `{word}`");
     if !has_value
         && let Some(option) = seen.last()
-        && ["key", "payload", "token"]
+        && ["key", "payload", "token", "also"]
             .iter()
             .any(|parts| option == parts)
     {
-        let help = format_args!(
-            "write several parts in one string, as in `{option} = {}`",
-            example(option)
-        );
+        let help = if option == "also" {
+            "write several keys in brackets, as in `also = [\"to_account\", \"fee_account\"]`"
+                .to_owned()
+        } else {
+            let example = example(option);
+            format!("write several parts in one string, as in `{option} = {example}`")
+        };
         return Err(error(name.span(), message, help));
     }
     if word == "disabled" {
@@ -287,6 +294,7 @@ fn example(name: &Ident) -> &'static str {
     match name.to_string().as_str() {
         "key" | "payload" => "\"user_id, file_md5\"",
         "token" => "\"form.token, user_id\"",
+        "also" => "\"to_account\"",
         "ttl" | "lease" | "wait" => "\"30s\"",
         "release" | "replay" | "give_back" | "fence" => "true",
         "renew" | "retry" => "false",

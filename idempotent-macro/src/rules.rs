@@ -8,7 +8,7 @@ use crate::function::{self, Function};
 use crate::key;
 use crate::options::Options;
 use crate::output;
-use crate::value::{OnCancel, Release, Renew};
+use crate::value::{OnCancel, OnStoreError, Release, Renew};
 use syn::Type;
 use syn::spanned::Spanned;
 
@@ -17,6 +17,7 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
     check_replay(options, errors);
     check_token(options, errors);
     check_fence(options, errors);
+    check_also(options, errors);
     check_begin(options, errors);
     match &options.tx {
         Some(_) => check_tx(options, errors),
@@ -182,6 +183,52 @@ fn check_fence(options: &Options, errors: &mut Errors) {
             span,
             "`fence` needs `context`, which has the number",
             "write `context = cx` as well, and send `cx.fence()` with each write of the body",
+        ));
+    }
+}
+
+fn check_also(options: &Options, errors: &mut Errors) {
+    if options.also.is_empty() {
+        return;
+    }
+    let mut against = |name, why, help| {
+        if let Some(span) = options.written(name) {
+            let message = format_args!("`also` cannot be combined with `{name}`, {why}");
+            errors.push(error(span, message, help));
+        }
+    };
+    against(
+        "tx",
+        "whose transaction holds the key",
+        "leave `also` out, and lock the rows of the second key in the transaction",
+    );
+    against(
+        "token",
+        "which is redeemed for one key",
+        "write `token` on a function that calls this one, or leave `also` out",
+    );
+    against(
+        "fence",
+        "which numbers the claims of one key",
+        "leave `fence` or `also` out",
+    );
+    if let Some(OnStoreError::Run) = options.on_store_error {
+        against(
+            "on_store_error",
+            "because without the store no call knows that all of its keys are free",
+            "leave `on_store_error` out",
+        );
+    }
+    // A `release` with a mistake is also `None`, and was already reported.
+    let needs_release = options.tx.is_none() && options.release != Some(Release::Always);
+    if needs_release
+        && errors.is_empty()
+        && let Some(span) = options.written("also")
+    {
+        errors.push(error(
+            span,
+            "`also` needs `release = true`, because no end of the call is stored under a further key",
+            "write `release = true` as well, or leave `also` out",
         ));
     }
 }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod also;
 mod arguments;
 mod begin;
 mod context;

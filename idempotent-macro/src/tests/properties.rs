@@ -40,7 +40,7 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "key",
     "ttl",
     "release",
@@ -66,6 +66,7 @@ const NAMES: [&str; 26] = [
     "operation",
     "give_back",
     "context",
+    "also",
     "kye",
 ];
 

@@ -13,7 +13,7 @@ pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "
 pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 24] = [
+const ATTRIBUTE_ONLY: [&str; 25] = [
     "key",
     "release",
     "name",
@@ -36,6 +36,7 @@ const ATTRIBUTE_ONLY: [&str; 24] = [
     "give_back",
     "context",
     "fence",
+    "also",
     "using",
     "crate",
 ];
@@ -124,10 +125,9 @@ impl Overrides {
 fn read_word<T: Copy>(value: &str, words: [(&str, T); 2]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == value);
     found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let names = words.map(|(word, _)| word);
+        let names @ [one, other] = words.map(|(word, _)| word);
         let guess = closest(value, names)
             .map_or_else(String::new, |word| format!(": did you mean `{word}`?"));
-        let [one, other] = names;
         format!(
             "`{}` is neither `{one}` nor `{other}`{guess}",
             value.escape_debug()
