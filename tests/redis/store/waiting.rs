@@ -7,6 +7,8 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 
+use support::transfers::assert_crossing_transfers_end;
+
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to};
 
 const ROUNDS: u32 = 20;
@@ -22,6 +24,13 @@ async fn a_notification_is_faster_than_polling() {
     let here = RedisStore::connect(&server.url()).await.unwrap();
     let there = RedisStore::connect(&server.url()).await.unwrap();
     assert_waiting_call_is_woken(here, there, &[server]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn crossing_transfers_end() {
+    let server = RedisServer::start().unwrap();
+    let handle = async || Idempotency::new(RedisStore::connect(&server.url()).await.unwrap());
+    assert_crossing_transfers_end([handle().await, handle().await]).await;
 }
 
 /// Calls on two stores that meet on these servers.

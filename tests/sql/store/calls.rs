@@ -6,15 +6,17 @@ use std::time::Duration;
 
 use idempotent_runtime::sql::sqlx::Sqlite;
 use idempotent_runtime::store::Level;
-use idempotent_runtime::{Error, Idempotency, Release, SetupError};
+use idempotent_runtime::{Error, Idempotency, Release, SetupError, SqlStore};
 use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, store};
 use support::databases::Kind;
+use support::transfers::assert_crossing_transfers_end;
 
 on_every_database! {
     a_call_is_replayed_to_its_duplicates
     a_released_call_runs_again
+    crossing_transfers_end
     a_handle_is_made_from_a_url
     the_doctor_finds_no_problem
 }
@@ -54,6 +56,12 @@ async fn a_released_call_runs_again<DB: Fresh>() {
         let answer: Result<_, Error> = call.run(async move { Ok(run) }).await;
         assert_eq!(answer.unwrap(), run);
     }
+}
+
+async fn crossing_transfers_end<DB: Fresh>() {
+    let url = DB::url();
+    let handle = async || Idempotency::new(SqlStore::<DB>::connect(&url).await.unwrap());
+    assert_crossing_transfers_end([handle().await, handle().await]).await;
 }
 
 async fn a_handle_is_made_from_a_url<DB: Fresh>() {
