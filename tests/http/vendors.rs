@@ -251,3 +251,22 @@ async fn each_row_of_the_page_makes_a_repeated_request_run_once() {
     }
     assert_eq!(shown, []);
 }
+
+#[tokio::test]
+async fn operations_of_aws_with_one_token_are_two_requests() {
+    let operation = |head: &request::Parts| {
+        let target = head.headers.get("x-amz-target")?;
+        target.to_str().ok().map(str::to_owned)
+    };
+    let layer = IdempotencyLayer::builder(&idempotency()).scope_by(operation);
+    let layer = layer.key_from(KeySource::json_field("clientToken"));
+    let (service, orders) = serve(layer.build()).await;
+    for (target, runs) in [("RunTask", 1), ("RunTask", 1), ("CreateService", 2)] {
+        let request = post("/").header(CONTENT_TYPE, "application/x-amz-json-1.1");
+        let request = request.header("X-Amz-Target", target);
+        service
+            .send(request, r#"{"clientToken": "8e03978e-40d5"}"#)
+            .await;
+        assert_eq!(orders.count(), runs, "{target}");
+    }
+}
