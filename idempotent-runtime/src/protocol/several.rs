@@ -159,20 +159,48 @@ fn bytes(call: &CallContext) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use bytes::Bytes;
     use futures_util::future::join;
     use tokio::runtime;
 
     use super::*;
     use crate::broken::assert_kept;
     use crate::handle::Idempotency;
-    use crate::testkit::{Fault, FaultyStore};
+    use crate::store::{Claim, Store as _, Wrap};
     use crate::{MemoryStore, Release};
+
+    /// A store that answers a claim after a moment.
+    #[derive(Debug)]
+    struct Slow(MemoryStore);
+
+    #[async_trait]
+    impl Wrap for Slow {
+        type Inner = MemoryStore;
+
+        fn inner(&self) -> &MemoryStore {
+            &self.0
+        }
+
+        async fn claim(
+            &self,
+            key: &str,
+            value: &Bytes,
+            ttl: Duration,
+        ) -> Result<Claim, StoreError> {
+            let claim = self.0.claim(key, value, ttl).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            claim
+        }
+    }
 
     /// How many of two crossing calls of two processes run, if each waits for `wait`.
     async fn running(wait: Option<Duration>) -> usize {
-        let store = FaultyStore::new(MemoryStore::new());
-        store.always_all(Fault::Delay(Duration::from_millis(5)));
-        let (here, there) = (Idempotency::new(store.clone()), Idempotency::new(store));
+        let store = Arc::new(Slow(MemoryStore::new()));
+        let (here, there) = (
+            Idempotency::new(Arc::clone(&store)),
+            Idempotency::new(store),
+        );
         let transfer = async |idempotency: &Idempotency, from: u64, to: u64| {
             let call = idempotency.call("accounts.transfer").key(&from).also(&to);
             let call = call.ttl(Duration::from_secs(10)).release(Release::Always);

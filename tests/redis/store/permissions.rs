@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use idempotence::testkit::conformance;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::redis::redis::{Value, cmd};
 use idempotent_runtime::store::Hint;
-use idempotence::testkit::conformance;
 use idempotent_runtime::{
     Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed, RedisStore,
 };
