@@ -10,4 +10,5 @@ mod lock_check_update;
 mod outbox;
 mod quickstart;
 mod service;
+mod shop;
 mod stream_consumer;

@@ -51,9 +51,14 @@ impl Reply {
 impl Service {
     /// Starts a program on a free port. `store` is its second argument.
     pub(crate) fn start(program: &str, store: impl AsRef<OsStr>) -> Self {
+        Self::start_with(program, &[store.as_ref()])
+    }
+
+    /// Starts a program on a free port, with these arguments after the address.
+    pub(crate) fn start_with(program: &str, args: &[&OsStr]) -> Self {
         let mut process = Command::new(program)
             .arg("127.0.0.1:0")
-            .arg(store)
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
