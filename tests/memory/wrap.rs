@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use idempotence::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::store::{
-    BloomFilter, Claim, Count, Entry, FencedClaim, Finding, Level, LocalStore, Swap, Wrap,
-    async_trait,
+    BloomFilter, Claim, Count, Cursor, Entry, FencedClaim, Finding, Level, LocalStore, Page, Swap,
+    Wrap, async_trait,
 };
 use idempotent_runtime::{
     BloomStats, Durability, Hint, MemoryStore, Store, StoreError, StoreErrorKind,

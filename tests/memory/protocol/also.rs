@@ -7,9 +7,9 @@ use std::pin::pin;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::private::Call;
-use idempotent_runtime::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, MemoryStore, OnCancel, OnLeaseLost, Policy, Release, Renew, StoreErrorKind,
 };

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join_all;
-use idempotent_runtime::testkit::{Fault, FaultyStore, Op};
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
 use tokio::time::{sleep, timeout};
 
