@@ -48,6 +48,7 @@ pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
             }
             match cause.downcast_ref() {
                 Some(sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => Some(true),
+                Some(error) if is_closed_at_first_message(error) => Some(true),
                 _ => cause.downcast_ref().map(names_a_lost_connection),
             }
         })
@@ -93,8 +94,16 @@ pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
         sqlx::Error::Database(refusal) => is_unanswered(&**refusal),
+        error if is_closed_at_first_message(error) => true,
         _ => false,
     }
+}
+
+/// Whether a server of PostgreSQL closed a new connection before it answered the first message. sqlx 0.9 reads the end of the
+/// connection as the answer 0.
+pub(crate) fn is_closed_at_first_message(error: &sqlx::Error) -> bool {
+    const TEXT: &str = "unexpected response from SSLRequest: 0x00";
+    matches!(error, sqlx::Error::Protocol(text) if text.starts_with(TEXT))
 }
 
 fn causes<'a>(
@@ -276,6 +285,11 @@ mod tests {
             }
         }
         assert!(is_retryable_with_row(&sqlx::Error::WorkerCrashed));
+        let closed =
+            "unexpected response from SSLRequest: 0x00 (sqlx_postgres::connection::tls:95)";
+        assert!(is_retryable_with_row(&sqlx::Error::Protocol(closed.into())));
+        let unreadable = sqlx::Error::Protocol("unexpected response from SSLRequest: 0x48".into());
+        assert!(!is_retryable_with_row(&unreadable));
         let tls = sqlx::Error::Tls(Box::new(io::Error::from(io::ErrorKind::UnexpectedEof)));
         assert!(is_retryable_with_row(&tls));
     }

@@ -11,6 +11,7 @@ use sqlx::{Error, Pool};
 
 use super::code::Code;
 use crate::sql::database::Database;
+use crate::sql::retryable::is_closed_at_first_message;
 
 /// Why a statement failed. `None`: only its kind is known.
 pub(super) fn of_statement(error: &Error) -> Option<&'static str> {
@@ -68,6 +69,9 @@ pub(super) fn of_pool_timeout<DB: Database>(
     .into()
 }
 
+const CLOSED_NEW_CONNECTION: &str =
+    "closed the new connection (check the port, and whether the server is starting or stopping)";
+
 fn of_error(error: &Error) -> Option<&'static str> {
     Some(match error {
         Error::Database(refusal) => return of_refusal(&**refusal),
@@ -75,6 +79,7 @@ fn of_error(error: &Error) -> Option<&'static str> {
             "needs TLS, which sqlx was built without (enable its feature `tls-rustls` or `tls-native-tls`)"
         }
         Error::Tls(_) => "failed the TLS handshake (check the TLS mode and the certificates)",
+        error if is_closed_at_first_message(error) => CLOSED_NEW_CONNECTION,
         Error::Protocol(_) => {
             "sent what its client does not understand (check the host and the port)"
         }
@@ -107,7 +112,7 @@ fn of_no_connection(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         ConnectionRefused => "refused the connection (is the server running?)",
         BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof => {
-            "closed the new connection (check the port, and whether the server is starting or stopping)"
+            CLOSED_NEW_CONNECTION
         }
         TimedOut => "did not answer in time (check the host and the firewall)",
         HostUnreachable | NetworkDown | NetworkUnreachable => {
