@@ -179,7 +179,7 @@ pub(crate) struct Release {
     /// Only says what it would do
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Frees the key of a call that may still run: then two bodies may run at once
+    /// Also frees the key of a call that may still run, so that two bodies run at once, or that has ended, so that its work is repeated
     #[arg(long)]
     pub(crate) force: bool,
 }

@@ -34,10 +34,8 @@ pub(crate) async fn open(access: &Access) -> Result<Idempotency, Failure> {
 
 /// The URL of the store.
 pub(crate) fn url(access: &Access) -> Result<String, Failure> {
-    let url = access
-        .store
-        .clone()
-        .or_else(|| env::var("IDEMPOTENCE_URL").ok());
+    let named = access.store.clone().filter(|url| !url.is_empty());
+    let url = named.or_else(|| env::var("IDEMPOTENCE_URL").ok());
     let url = url.filter(|url| !url.is_empty());
     let url = url.ok_or_else(|| {
         Failure::usage("which store? Write `--store URL`, or set IDEMPOTENCE_STORE")
@@ -50,7 +48,7 @@ pub(crate) fn url(access: &Access) -> Result<String, Failure> {
 }
 
 /// The URL, so that a mistake in the name of a file is an error, and not a new file.
-fn existing(url: &str) -> String {
+pub(crate) fn existing(url: &str) -> String {
     let Some(file) = url.strip_prefix("sqlite:") else {
         return url.to_owned();
     };

@@ -1,6 +1,6 @@
 //! `release`: frees one key.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::time::{Duration, SystemTime};
 
 use idempotence::{DuplicateState, Idempotency, Peek};
@@ -25,14 +25,21 @@ pub(crate) async fn run(
     let idempotency = open(access).await?;
     let peek = find(&idempotency, &args.key).await?;
     if !output.is_json() {
-        output.line(&show::text(&peek))?;
+        // The key is also freed if nobody reads the output: the audit line says so.
+        let _ = output.line(&show::text(&peek));
     }
-    let is_running = peek.state() == DuplicateState::Running;
-    if is_running && !args.force {
-        wait_for_a_renewal(&idempotency, args, &peek).await?;
+    let has_ended = matches!(peek.state(), DuplicateState::Done | DuplicateState::Failed);
+    if has_ended && !args.force {
+        return Err(Failure::refused(
+            "the call has ended: without its record an equal call repeats its work. If you want that, repeat this with --force",
+        ));
     }
     if !args.dry_run && !args.yes {
         confirm(&peek)?;
+    }
+    // After the question, which may take long: a call that renews its key meanwhile is running.
+    if !args.force {
+        wait_for_a_renewal(&idempotency, args, &peek).await?;
     }
     let removal = if args.dry_run {
         Ok(false)
@@ -84,8 +91,8 @@ async fn wait_for_a_renewal(
     args: &Release,
     first: &Peek,
 ) -> Result<(), Failure> {
-    // The third of a lease after which it is renewed is less than the half, also with the grace in `lasts`.
-    let wait = first.lasts() / 2;
+    // A lease is renewed after a third, with `release = false` after two thirds.
+    let wait = first.lasts() / 4 * 3;
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
             "the call may be running, and it renews its key too seldom to wait for that. Look at its process, {}. If it is gone, \
@@ -122,23 +129,21 @@ fn is_silent(first: &Peek, second: &Peek, waited: Duration) -> bool {
         return false;
     };
     let is_same = first.holder() == second.holder() && first.since() == second.since();
-    is_same && second.state() == DuplicateState::Running && after + waited / 2 < before
+    is_same && second.state() == first.state() && after + waited / 2 < before
 }
 
 fn confirm(peek: &Peek) -> Result<(), Failure> {
     if !io::stdin().is_terminal() {
         return Err(Failure::refused("nobody can be asked here: write --yes"));
     }
-    let mut err = io::stderr().lock();
-    write!(
-        err,
-        "Free {} {}? An equal call will run again. [y/N] ",
+    note(&format!(
+        "Free {} {}? An equal call will run again. [y/N]",
         peek.endpoint(),
         peek.digits()
-    )?;
-    err.flush()?;
+    ));
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Failure::runtime(format!("cannot read the answer: {error}")))?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }

@@ -1,8 +1,9 @@
 //! Lists of keys.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Program, command, redis, run, sqlite};
 
@@ -71,21 +72,29 @@ fn tail_prints_calls_that_begin_and_end() {
     let url = redis();
     let program = Program::on(&url);
     program.pay(1);
-    let child = command(&url, &["tail", "--every", "20ms", "--for", "3s", "--json"])
+    let mut tail = command(&url, &["tail", "--every", "20ms", "--json"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // The first look may be after this call, so more follow.
-    for id in 2..=20 {
-        program.pay(id);
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let output = child.wait_with_output().unwrap();
-    let out = String::from_utf8(output.stdout).unwrap();
-    let last = out.lines().last().expect("a change");
-    let change: serde_json::Value = serde_json::from_str(last).unwrap();
-    assert_eq!(
-        (&change["change"], &change["endpoint"]),
-        (&"done".into(), &"orders.pay".into())
-    );
+    let lines = BufReader::new(tail.stdout.take().unwrap()).lines();
+    // Its first look may be after the first of these calls.
+    let has_ended = AtomicBool::new(false);
+    let seen = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            for id in (2..1000).take_while(|_| !has_ended.load(Ordering::Relaxed)) {
+                program.pay(id);
+                std::thread::sleep(std::time::Duration::from_millis(100));
+            }
+            let _ = tail.kill();
+        });
+        let is_end = |line: &String| {
+            let change: serde_json::Value = serde_json::from_str(line).unwrap();
+            (&change["change"], &change["endpoint"]) == (&"done".into(), &"orders.pay".into())
+        };
+        let seen = lines.map_while(Result::ok).any(|line| is_end(&line));
+        has_ended.store(true, Ordering::Relaxed);
+        seen
+    });
+    let _ = tail.wait();
+    assert!(seen, "tail ended without a change");
 }

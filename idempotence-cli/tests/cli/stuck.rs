@@ -95,8 +95,8 @@ fn a_killed_call_is_found_explained_refused_and_released_on_sqlite() {
 #[test]
 fn two_looks_without_a_renewal_release_a_killed_call() {
     let url = redis();
-    // The command looks at the key again after half of this time.
-    let digits = Program::on(&url).die_in(&url, 7, 4 * LEASE);
+    // The command looks at the key again after three quarters of this time.
+    let digits = Program::on(&url).die_in(&url, 7, 8 * LEASE);
     let released = run(&url, &["release", "orders.pay", &digits, "--yes"]);
     assert_eq!(
         audit(&released)["released"],
@@ -110,10 +110,26 @@ fn two_looks_without_a_renewal_release_a_killed_call() {
 }
 
 #[test]
+fn a_call_that_has_ended_is_released_only_by_force() {
+    let url = redis();
+    Program::on(&url).pay(7);
+    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    assert_eq!(refused.code, 4, "{}", refused.err);
+    assert!(
+        refused.err.contains("the call has ended"),
+        "{}",
+        refused.err
+    );
+    run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+    let forced = ["release", "orders.pay", "--key", "7", "--yes", "--force"];
+    assert_eq!(run(&url, &forced).code, 0);
+}
+
+#[test]
 fn a_call_that_is_renewed_is_not_released() {
     let url = redis();
     let program = Program::on(&url);
-    program.begin(7, LEASE);
+    program.begin(7, 6 * LEASE);
     let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
     assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
     assert!(
