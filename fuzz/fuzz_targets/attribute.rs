@@ -6,28 +6,23 @@ extern crate proc_macro;
 use libfuzzer_sys::fuzz_target;
 use proc_macro2::TokenStream;
 
-#[path = "../../idempotent-macro/src/call.rs"]
-mod call;
-#[path = "../../idempotent-macro/src/duration.rs"]
-mod duration;
-#[path = "../../idempotent-macro/src/error.rs"]
-mod error;
-#[path = "../../idempotent-macro/src/expand.rs"]
-mod expand;
-#[path = "../../idempotent-macro/src/function.rs"]
-mod function;
-#[path = "../../idempotent-macro/src/key.rs"]
-mod key;
-#[path = "../../idempotent-macro/src/options.rs"]
-mod options;
-#[path = "../../idempotent-macro/src/output.rs"]
-mod output;
-#[path = "../../idempotent-macro/src/rules.rs"]
-mod rules;
-#[path = "../../idempotent-macro/src/span.rs"]
-mod span;
-#[path = "../../idempotent-macro/src/value.rs"]
-mod value;
+#[path = "../../idempotent-macro/src"]
+mod attribute {
+    pub(crate) mod call;
+    pub(crate) mod duration;
+    pub(crate) mod error;
+    pub(crate) mod expand;
+    pub(crate) mod function;
+    pub(crate) mod key;
+    pub(crate) mod options;
+    pub(crate) mod output;
+    pub(crate) mod rules;
+    pub(crate) mod span;
+    pub(crate) mod value;
+}
+
+// The files name each other as modules of their crate.
+use attribute::{call, duration, error, expand, function, key, options, output, rules, span, value};
 
 /// The separator between the options and the function in the input.
 const BETWEEN: char = '\u{1}';

@@ -11,6 +11,7 @@ use libfuzzer_sys::fuzz_target;
 #[allow(dead_code)]
 #[path = "../../idempotent-runtime/src/http/key"]
 mod key {
+    pub(crate) mod mistake;
     pub(crate) mod parameters;
     pub(crate) mod text;
 }
