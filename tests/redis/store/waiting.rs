@@ -7,7 +7,7 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 
-use support::transfers::assert_crossing_transfers_end;
+use support::transfers::{assert_crossing_transfers_end, patient};
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to};
 
@@ -29,7 +29,7 @@ async fn a_notification_is_faster_than_polling() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crossing_transfers_end() {
     let server = RedisServer::start().unwrap();
-    let handle = async || Idempotency::new(RedisStore::connect(&server.url()).await.unwrap());
+    let handle = async || patient(RedisStore::connect(&server.url()).await.unwrap());
     assert_crossing_transfers_end([handle().await, handle().await]).await;
 }
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, store};
 use support::databases::Kind;
-use support::transfers::assert_crossing_transfers_end;
+use support::transfers::{assert_crossing_transfers_end, patient};
 
 on_every_database! {
     a_call_is_replayed_to_its_duplicates
@@ -60,7 +60,7 @@ async fn a_released_call_runs_again<DB: Fresh>() {
 
 async fn crossing_transfers_end<DB: Fresh>() {
     let url = DB::url();
-    let handle = async || Idempotency::new(SqlStore::<DB>::connect(&url).await.unwrap());
+    let handle = async || patient(SqlStore::<DB>::connect(&url).await.unwrap());
     assert_crossing_transfers_end([handle().await, handle().await]).await;
 }
 
