@@ -19,14 +19,6 @@ pub mod store;
     test
 ))]
 mod batch;
-#[cfg(any(
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "shuttle",
-    feature = "sqlite",
-    test
-))]
 mod broken;
 mod call;
 #[cfg(test)]
