@@ -44,7 +44,7 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
 /// The pages of a listing, each key once.
 pub(crate) struct Pages<'a> {
     pattern: &'a str,
-    seen: HashSet<(String, String, bool)>,
+    seen: HashSet<Id>,
     /// Where the next page begins.
     pub(crate) after: Option<Cursor>,
     ended: bool,
@@ -85,13 +85,19 @@ impl<'a> Pages<'a> {
         self.ended = self.after.is_none();
         let mut calls = page.records;
         calls.retain(|call| {
-            let id = (call.endpoint().to_owned(), call.digits(), call.in_tx());
-            pattern::matches(self.pattern, call.endpoint()) && self.seen.insert(id)
+            pattern::matches(self.pattern, call.endpoint()) && self.seen.insert(id(call))
         });
         // A page without calls of this pattern: most keys are others, so the next page looks at more of them.
         self.most = if calls.is_empty() { 4 * self.most } else { 0 };
         Ok(Some(calls))
     }
+}
+
+/// What tells listed calls apart: the endpoint, the digits, and whether the row is of a transaction.
+pub(crate) type Id = (String, String, bool);
+
+pub(crate) fn id(call: &ListedCall) -> Id {
+    (call.endpoint().to_owned(), call.digits(), call.in_tx())
 }
 
 /// The state of a listed call.

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::args::{Access, State, Tail};
 use crate::exit::Failure;
-use crate::ls::{Pages, Row, state_of};
+use crate::ls::{Id, Pages, Row, id, state_of};
 use crate::open::open;
 use crate::output::{self, Output};
 
@@ -42,15 +42,12 @@ pub(crate) async fn run(access: &Access, args: &Tail, output: &mut Output) -> Re
 /// Spares the store.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-type Calls = HashMap<(String, String, bool), ListedCall>;
+type Calls = HashMap<Id, ListedCall>;
 
 async fn look(idempotency: &Idempotency, pattern: &str) -> Result<Calls, Failure> {
     let (mut calls, mut pages) = (Calls::new(), Pages::new(pattern, None));
     while let Some(page) = pages.next(idempotency, usize::MAX).await? {
-        for call in page {
-            let id = (call.endpoint().to_owned(), call.digits(), call.in_tx());
-            calls.insert(id, call);
-        }
+        calls.extend(page.into_iter().map(|call| (id(&call), call)));
     }
     Ok(calls)
 }
