@@ -273,8 +273,7 @@ impl ListedCall {
 
     /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them.
     pub fn digits(&self) -> String {
-        let [first, second, third, fourth] = self.fingerprint.short();
-        format!("{first:02x}{second:02x}{third:02x}{fourth:02x}")
+        self.fingerprint.digits()
     }
 
     /// Whether the row was written in the transaction of its call: `tx`, `run_in`.

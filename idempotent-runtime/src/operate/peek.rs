@@ -325,10 +325,8 @@ impl Peek {
 
     /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them.
     pub fn digits(&self) -> String {
-        let short = self.site.fingerprint.map(|known| known.short());
-        short.map_or_else(String::new, |short| {
-            format!("{:08x}", u32::from_be_bytes(short))
-        })
+        let fingerprint = self.site.fingerprint.as_ref();
+        fingerprint.map_or_else(String::new, Fingerprint::digits)
     }
 
     /// The number of bytes of the record.

@@ -71,8 +71,8 @@ impl<N: Clone> Slots<N> {
 
     /// Adopts the answer to [`question`]. A master keeps its connection.
     pub(super) fn adopt(&self, answer: Value, connect: impl Fn(&Host) -> Option<N>) {
-        let ranges = read(answer);
-        if ranges.is_empty() {
+        let mut ranges = read(answer).peekable();
+        if ranges.peek().is_none() {
             // The answer of a node that does not know the cluster, for example after a reset.
             return;
         }
@@ -131,26 +131,24 @@ pub(super) fn question() -> Cmd {
     cmd("CLUSTER").arg("SLOTS").clone()
 }
 
-/// The readable ranges of an answer to [`question`].
+/// The ranges of an answer to [`question`] whose masters have an address.
 ///
 /// A node without a name in the answer has the name of the answering node, which is not known here.
-fn read(answer: Value) -> Vec<Range> {
-    let Value::Array(ranges) = answer else {
-        return Vec::new();
-    };
-    ranges.into_iter().filter_map(read_range).collect()
+fn read(answer: Value) -> impl Iterator<Item = Range> {
+    read_all(answer).filter(|(first, last, (name, _))| {
+        let is_name = !["", "?", "0.0.0.0", "::"].contains(&name.as_str());
+        is_name && first <= last
+    })
 }
 
 /// The first slot of each master in an answer to [`question`], in order, and a name of the master.
 ///
 /// Also has nodes without an address, unlike [`Slots`]: a cluster of one node need not announce any.
 pub(super) fn masters(answer: Value) -> Vec<(u16, String)> {
-    let Value::Array(ranges) = answer else {
-        return Vec::new();
-    };
-    let mut masters: Vec<(u16, String)> = Vec::new();
-    let mut ranges: Vec<_> = ranges.into_iter().filter_map(read_owner).collect();
+    let name = |(first, _, (host, port)): Range| (first, format!("{host}:{port}"));
+    let mut ranges: Vec<_> = read_all(answer).map(name).collect();
     ranges.sort_unstable();
+    let mut masters: Vec<(u16, String)> = Vec::new();
     for (first, name) in ranges {
         if !masters.iter().any(|(_, known)| *known == name) {
             masters.push((first, name));
@@ -159,20 +157,13 @@ pub(super) fn masters(answer: Value) -> Vec<(u16, String)> {
     masters
 }
 
-/// The first slot of a range, and the address of its master.
-fn read_owner(range: Value) -> Option<(u16, String)> {
-    let Value::Array(range) = range else {
-        return None;
+/// The readable ranges of an answer to [`question`]. The name of a master may be empty.
+fn read_all(answer: Value) -> impl Iterator<Item = Range> {
+    let ranges = match answer {
+        Value::Array(ranges) => ranges,
+        _ => Vec::new(),
     };
-    let mut range = range.into_iter();
-    let first = u16::from_redis_value(range.next()?).ok()?;
-    let Value::Array(master) = range.nth(1)? else {
-        return None;
-    };
-    let mut master = master.into_iter();
-    let host = Option::<String>::from_redis_value(master.next()?).ok()?;
-    let port = u16::from_redis_value(master.next()?).ok()?;
-    Some((first, format!("{}:{port}", host.unwrap_or_default())))
+    ranges.into_iter().filter_map(read_range)
 }
 
 fn read_range(range: Value) -> Option<Range> {
@@ -186,10 +177,9 @@ fn read_range(range: Value) -> Option<Range> {
         return None;
     };
     let mut master = master.into_iter();
-    let name = String::from_redis_value(master.next()?).ok()?;
+    let name = Option::<String>::from_redis_value(master.next()?).ok()?;
     let port = u16::from_redis_value(master.next()?).ok()?;
-    let is_name = !["", "?", "0.0.0.0", "::"].contains(&name.as_str());
-    (is_name && first <= last).then_some((first, last, (name, port)))
+    Some((first, last, (name.unwrap_or_default(), port)))
 }
 
 #[cfg(test)]

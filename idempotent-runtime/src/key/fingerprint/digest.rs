@@ -67,6 +67,11 @@ impl Fingerprint {
         hex(self.as_bytes(), digits)
     }
 
+    /// The first 8 digits, as the log has them.
+    pub(crate) fn digits(&self) -> String {
+        hex(&self.short(), &mut [0; 64]).to_owned()
+    }
+
     /// Reads the digits that [`push_hex`](Self::push_hex) writes. `None` if this is no fingerprint.
     pub(crate) fn read(digits: &str) -> Option<Self> {
         let mut bytes = [0; 32];
