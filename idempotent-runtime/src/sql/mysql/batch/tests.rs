@@ -179,11 +179,14 @@ async fn insert(store: &MySqlStore, rows: &[String]) {
     }
 }
 
-async fn number(store: &MySqlStore, statement: &'static str) -> i64 {
-    query_scalar(statement)
-        .fetch_one(store.pool())
-        .await
-        .expect("a working database")
+/// Whether the server runs a statement with this text, which is given in two parts: so the text is not in the query itself, which
+/// the server lists a moment longer than it runs.
+async fn is_running(store: &MySqlStore, start: &str, rest: &str) -> bool {
+    let running = "SELECT COUNT(*) FROM information_schema.processlist \
+                   WHERE db = DATABASE() AND info LIKE CONCAT('%', ?, ?, '%')";
+    let running = query_scalar(running).bind(start).bind(rest);
+    let running: i64 = running.fetch_one(store.pool()).await.unwrap();
+    running > 0
 }
 
 async fn begin(store: &MySqlStore, statement: &str) -> MySqlTransaction<'static> {
