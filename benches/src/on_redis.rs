@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotence::{Error, Idempotency, RedisStore, idempotent};
+use idempotence::{Error, Idempotency, RedisStore, SealKey, idempotent};
 use idempotence_test_servers::RedisServer;
 use peer::valkey::ValkeyStore;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
@@ -12,7 +12,7 @@ use rslock::LockManager;
 use tokio::runtime::Runtime;
 
 use crate::by_hand::{ByHand, Claim};
-use crate::replay::Receipt;
+use crate::replay::{self, Receipt};
 use crate::storm::Answer;
 use crate::upload::{self, Clock, Upload};
 use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
@@ -26,6 +26,8 @@ pub struct OnRedis {
     contenders: Contenders<Commands, ValkeyStore>,
     /// The attribute, with each operation as its own request.
     unbatched: Idempotency,
+    /// The attribute, with sealed results.
+    sealed: Idempotency,
     lock: Lock,
     /// The version of the server.
     pub version: String,
@@ -53,6 +55,7 @@ impl OnRedis {
             let (store, unbatched) = (store.expect("a store"), unbatched.expect("a store"));
             (connection, store, unbatched, peer.try_build().await)
         });
+        let sealed = Idempotency::builder(store.clone()).seal(SealKey::new([7; 32]));
         let attribute = Idempotency::new(store);
         let record_len = runtime.block_on(record_len(&attribute, connection.clone()));
         Self {
@@ -63,6 +66,7 @@ impl OnRedis {
                 peer: Peer(peer.expect("a store")),
             },
             unbatched: Idempotency::new(unbatched),
+            sealed: sealed.build().expect("a handle"),
             lock: Lock(LockManager::from_clients(vec![client])),
             runtime,
             _server: server,
@@ -82,7 +86,10 @@ impl OnRedis {
 
     /// Duplicates that get a result of `size` bytes of JSON, from `tasks` tasks.
     pub fn replays(&self, tasks: u32, size: usize) -> Vec<Lap<'_>> {
-        self.contenders.replays(&self.runtime, tasks, size)
+        let mut laps = self.contenders.replays(&self.runtime, tasks, size);
+        let sealed = replay::lap(&self.runtime, tasks, size, &self.sealed);
+        laps.push(("attribute, sealed", sealed));
+        laps
     }
 
     /// A thousand concurrent equal calls.
