@@ -1,5 +1,6 @@
 //! The pages agree with each other, and their links have targets.
 
+mod dashboards;
 mod promises;
 mod readme;
 
