@@ -22,6 +22,7 @@ pub(super) mod records;
 pub(super) mod rows;
 pub(super) mod run;
 pub(super) mod schema;
+pub(super) mod statement;
 pub(super) mod syntax;
 pub(super) mod time;
 

@@ -9,7 +9,7 @@ use sqlx::error::DatabaseError;
 use tokio::time::Instant;
 
 use super::checkout::Checkout;
-use super::database::Database;
+use super::database::{Database, lock};
 use super::failure;
 use super::retryable;
 use crate::world;
@@ -201,7 +201,7 @@ impl<DB: Database> LockGuard<DB> {
         let (sent, renewed) = send(&self.pool, |mut connection| {
             Box::pin(async move {
                 let renewed =
-                    DB::renew_lock(&mut connection, &held.name, &held.owner, micros).await?;
+                    lock::renew::<DB>(&mut connection, &held.name, &held.owner, micros).await?;
                 Ok((connection, renewed))
             })
         })
@@ -228,7 +228,8 @@ impl<DB: Database> LockGuard<DB> {
         let held = &self;
         let (_, released) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let released = DB::release_lock(&mut connection, &held.name, &held.owner).await?;
+                let released =
+                    lock::release::<DB>(&mut connection, &held.name, &held.owner).await?;
                 Ok((connection, released))
             })
         })

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Connection as _, Database as _};
 
 use super::connection::AsConnection;
-use super::database::rows::Dedup as _;
+use super::database::rows::{self, Dedup as _};
 use super::failure;
 use crate::store::StoreError;
 use crate::store::rows::{Row, RowClaim, Rows};
@@ -33,12 +33,12 @@ impl<T: AsConnection> Rows for T {
         row: Row<'a>,
         value: &'a Bytes,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
-        let replaced = T::Database::replace_row(self.as_connection(), row, value);
+        let replaced = rows::replace::<T::Database>(self.as_connection(), row, value);
         async move { replaced.await.map_err(failed::<T>) }.boxed()
     }
 
     fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>> {
-        let removed = T::Database::remove_row(self.as_connection(), row);
+        let removed = rows::remove::<T::Database>(self.as_connection(), row);
         async move { removed.await.map_err(failed::<T>) }.boxed()
     }
 }

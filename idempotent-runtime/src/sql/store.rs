@@ -22,6 +22,7 @@ use super::batching::{Batching, most_bytes};
 use super::checkout::Checkout;
 use super::database::Database;
 use super::database::batch::Change;
+use super::database::records;
 use super::database::time::micros;
 use super::migrate;
 use crate::store::longest::Longest;
@@ -328,7 +329,7 @@ impl<DB: Database> Store for SqlStore<DB> {
         let mut attempts = Attempts::new(&self.pool);
         loop {
             let mut connection = attempts.acquire().await?;
-            let stored = DB::get(&mut connection, key, most_bytes(&self.longest)).await;
+            let stored = records::get::<DB>(&mut connection, key, most_bytes(&self.longest)).await;
             if let Some(stored) = attempts.resolve(connection, stored.map(Some))? {
                 return Ok(stored.map(|(value, remaining)| Entry {
                     value,

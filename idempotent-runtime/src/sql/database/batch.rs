@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::counting::{Counted, Counting};
-use super::records::Records;
+use super::records::{self, Records};
+use super::statement::Values;
 use super::syntax::Syntax;
 use crate::record::count;
 use crate::store::{Claim, Count, StoreError, StoreErrorKind, Swap};
@@ -105,39 +106,63 @@ impl Request {
     pub(crate) async fn send<DB: Records + Counting>(
         &self,
         connection: &mut DB::Connection,
-        most: i32,
+        limit: i32,
     ) -> sqlx::Result<Option<Found>> {
         let key = &*self.key;
-        let done = match &self.change {
-            Change::Claim { value, micros } => DB::claim(connection, key, value, *micros).await,
+        let all = DB::STATEMENTS;
+        let values = Values::new(key);
+        let (statement, values) = match &self.change {
+            Change::Claim { value, micros } => {
+                return self
+                    .send_claim::<DB>(connection, value, *micros, limit)
+                    .await;
+            }
+            Change::Count { attempt, micros } => {
+                let counted = DB::count(connection, key, *attempt, *micros).await?;
+                return Ok(counted.map(Found::Counted));
+            }
             Change::Renew { expected, micros } => {
-                DB::renew(connection, key, expected, *micros).await
+                (&all.renew, values.expected(expected).micros(*micros))
             }
             Change::Replace {
                 expected,
                 value,
                 micros,
-            } => DB::replace(connection, key, expected, value, *micros).await,
+            } => (
+                &all.replace,
+                values.expected(expected).with(value).micros(*micros),
+            ),
             Change::Exchange { expected, value } => {
-                DB::exchange(connection, key, expected, value).await
+                (&all.exchange, values.expected(expected).with(value))
             }
-            Change::Remove { expected } => DB::remove(connection, key, expected).await,
-            Change::Count { attempt, micros } => {
-                let counted = DB::count(connection, key, *attempt, *micros).await?;
-                return Ok(counted.map(Found::Counted));
-            }
+            Change::Remove { expected } => (&all.remove, values.expected(expected)),
         };
-        if done? {
+        if DB::change(connection, statement, values).await? == 1 {
             return Ok(Some(Found::Done));
         }
-        let mut stored = DB::get(connection, key, most).await?;
-        if let (None, Change::Claim { value, micros }) = (&stored, &self.change)
-            && let Some(is_claimed) = DB::claim_expired(connection, key, value, *micros).await?
+        let stored = records::get::<DB>(connection, key, limit).await?;
+        Ok(self.find(stored.map(|(value, _)| value)))
+    }
+
+    async fn send_claim<DB: Records>(
+        &self,
+        connection: &mut DB::Connection,
+        value: &[u8],
+        micros: i64,
+        limit: i32,
+    ) -> sqlx::Result<Option<Found>> {
+        let key = &*self.key;
+        if records::claim::<DB>(connection, key, value, micros).await? {
+            return Ok(Some(Found::Done));
+        }
+        let mut stored = records::get::<DB>(connection, key, limit).await?;
+        if stored.is_none()
+            && let Some(is_claimed) = DB::claim_expired(connection, key, value, micros).await?
         {
             if is_claimed {
                 return Ok(Some(Found::Done));
             }
-            stored = DB::get(connection, key, most).await?;
+            stored = records::get::<DB>(connection, key, limit).await?;
         }
         Ok(self.find(stored.map(|(value, _)| value)))
     }
@@ -185,7 +210,7 @@ pub trait Batch: Records + Counting + Syntax {
     fn change_many(
         connection: &mut Self::Connection,
         requests: &[&Request],
-        most: i32,
+        limit: i32,
     ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send;
 }
 

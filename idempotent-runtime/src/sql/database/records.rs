@@ -3,27 +3,28 @@
 use std::future::{Future, ready};
 
 use bytes::Bytes;
-use sqlx::Database;
+
+use super::run::Run;
+use super::statement::{Statement, Values};
 
 /// The statements of the store for one database. Times to live are in microseconds by the database's clock.
-pub trait Records: Database {
+pub trait Records: Run {
     /// Whether the answer to a cancelled statement still arrives, and delays the answers to later statements.
     const ANSWERS_LATE: bool = true;
 
     /// The largest number of sends of one operation, including the first.
     const MAX_SENDS: u32 = 3;
 
-    /// Stores `value` under `key` if no live record has the key. Returns whether it did. Where it does not replace an expired
-    /// record, [`claim_expired`](Self::claim_expired) does.
-    fn claim(
-        connection: &mut Self::Connection,
-        key: &str,
-        value: &[u8],
-        micros: i64,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+    /// The statements.
+    const STATEMENTS: &'static Statements;
 
-    /// Is sent if [`claim`](Self::claim) stored nothing, and yet no live record has the key: claims the key, and replaces an expired
-    /// record. `None` if the database needs no other statement, because `claim` replaces expired records.
+    /// Whether a failed claim means that the key has a row.
+    fn has_row(_: &sqlx::Error) -> bool {
+        false
+    }
+
+    /// Is sent if [`claim`](Statements::claim) stored nothing, and yet no live record has the key: claims the key, and replaces an
+    /// expired record. `None` if the database needs no other statement, because `claim` replaces expired records.
     fn claim_expired(
         connection: &mut Self::Connection,
         key: &str,
@@ -34,57 +35,76 @@ pub trait Records: Database {
         ready(Ok(None))
     }
 
-    /// Replaces `expected` by `value`. Returns whether it did.
-    fn replace(
-        connection: &mut Self::Connection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-        micros: i64,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-    /// Replaces `expected` by `value` and does not change the remaining time. Returns whether it did.
-    fn exchange(
-        connection: &mut Self::Connection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-    /// Sets the remaining time of `expected`. Returns whether it did.
-    fn renew(
-        connection: &mut Self::Connection,
-        key: &str,
-        expected: &[u8],
-        micros: i64,
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-    /// Removes `expected`. Returns whether it did.
-    fn remove(
-        connection: &mut Self::Connection,
-        key: &str,
-        expected: &[u8],
-    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
-
-    /// The first `most` bytes of the live record under `key`, and its remaining microseconds.
-    fn get(
-        connection: &mut Self::Connection,
-        key: &str,
-        most: i32,
-    ) -> impl Future<Output = sqlx::Result<Option<(Bytes, i64)>>> + Send;
-
-    /// Removes up to `most` expired records. Returns their number.
-    fn purge(
-        connection: &mut Self::Connection,
-        most: u32,
-    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
     /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
     fn list(
         connection: &mut Self::Connection,
         first: &str,
         most: i64,
     ) -> impl Future<Output = sqlx::Result<Vec<ListedRow>>> + Send;
+}
+
+/// The statements on one record. Each commits by itself, unless the connection is in a transaction.
+#[derive(Debug)]
+pub struct Statements {
+    /// Stores a new record if no live record has the key. A row that it does not replace is an error of [`has_row`](Records::has_row).
+    pub(crate) claim: Statement,
+    /// Replaces the expected record.
+    pub(crate) replace: Statement,
+    /// Replaces the expected record and does not change its remaining time.
+    pub(crate) exchange: Statement,
+    /// Sets the remaining time of the expected record.
+    pub(crate) renew: Statement,
+    /// Removes the expected record.
+    pub(crate) remove: Statement,
+    /// Reads the first bytes of the live record, up to the limit, and its remaining microseconds.
+    pub(crate) get: Statement,
+    /// Removes expired records, up to the limit.
+    pub(crate) purge: Statement,
+}
+
+/// Stores `value` under `key` if no live record has the key. Returns whether it did. Where it does not replace an expired record,
+/// [`claim_expired`](Records::claim_expired) does.
+pub(crate) async fn claim<DB: Records>(
+    connection: &mut DB::Connection,
+    key: &str,
+    value: &[u8],
+    micros: i64,
+) -> sqlx::Result<bool> {
+    let values = Values::new(key).with(value).micros(micros);
+    match DB::change(connection, &DB::STATEMENTS.claim, values).await {
+        Err(error) if DB::has_row(&error) => Ok(false),
+        claimed => Ok(claimed? == 1),
+    }
+}
+
+/// Removes `expected`. Returns whether it did.
+pub(crate) async fn remove<DB: Records>(
+    connection: &mut DB::Connection,
+    key: &str,
+    expected: &[u8],
+) -> sqlx::Result<bool> {
+    let values = Values::new(key).expected(expected);
+    Ok(DB::change(connection, &DB::STATEMENTS.remove, values).await? == 1)
+}
+
+/// The first `limit` bytes of the live record under `key`, and its remaining microseconds.
+pub(crate) async fn get<DB: Records>(
+    connection: &mut DB::Connection,
+    key: &str,
+    limit: i32,
+) -> sqlx::Result<Option<(Bytes, i64)>> {
+    let values = Values::new(key).limit(limit);
+    let found = DB::read_bytes(connection, &DB::STATEMENTS.get, values).await?;
+    Ok(found.map(|(value, remaining)| (value.into(), remaining)))
+}
+
+/// Removes up to `limit` expired records. Returns their number.
+pub(crate) async fn purge<DB: Records>(
+    connection: &mut DB::Connection,
+    limit: u32,
+) -> sqlx::Result<u64> {
+    let values = Values::default().limit(limit);
+    DB::change(connection, &DB::STATEMENTS.purge, values).await
 }
 
 /// A row of a listing: its key, the first [`LISTED_BYTES`](crate::store::LISTED_BYTES) bytes of its record, and its remaining

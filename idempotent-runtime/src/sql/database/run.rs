@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use sqlx::{AssertSqlSafe, Executor, QueryBuilder};
+use sqlx::{AssertSqlSafe, Executor, QueryBuilder, query, query_as};
+
+use super::statement::{Statement, Value, Values};
 
 /// Runs statements. Each database has its own implementation, because the bounds of a generic implementation do not hold behind
 /// a reference.
@@ -19,11 +21,46 @@ pub trait Run: sqlx::Database {
         statement: QueryBuilder<Self>,
     ) -> impl Future<Output = sqlx::Result<Option<Self::Row>>> + Send;
 
+    /// Runs a statement of the store. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
+    fn change(
+        connection: &mut Self::Connection,
+        statement: &'static Statement,
+        values: Values<'_>,
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// Reads bytes and a number of the only row of a statement of the store. One round trip.
+    fn read_bytes(
+        connection: &mut Self::Connection,
+        statement: &'static Statement,
+        values: Values<'_>,
+    ) -> impl Future<Output = sqlx::Result<Option<(Vec<u8>, i64)>>> + Send;
+
+    /// Reads two numbers of the only row of a statement of the store. One round trip.
+    fn read_numbers(
+        connection: &mut Self::Connection,
+        statement: &'static Statement,
+        values: Values<'_>,
+    ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
+
     /// Runs statements without values, separated by semicolons. One round trip.
     fn execute_all(
         connection: &mut Self::Connection,
         statements: String,
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
+}
+
+macro_rules! bind {
+    ($query:expr, $statement:expr, $values:expr) => {{
+        let mut query = $query;
+        for value in $statement.values($values) {
+            query = match value {
+                Value::Text(text) => query.bind(text),
+                Value::Bytes(bytes) => query.bind(bytes),
+                Value::Integer(number) => query.bind(number),
+            };
+        }
+        query
+    }};
 }
 
 macro_rules! run {
@@ -46,6 +83,33 @@ macro_rules! run {
                 // committed, and would then not report a failed commit.
                 let rows = connection.fetch_all(statement.build()).await?;
                 Ok(rows.into_iter().next())
+            }
+
+            async fn change(
+                connection: &mut $connection,
+                statement: &'static Statement,
+                values: Values<'_>,
+            ) -> sqlx::Result<u64> {
+                let query = bind!(query(statement.text), statement, values);
+                Ok(connection.execute(query).await?.rows_affected())
+            }
+
+            async fn read_bytes(
+                connection: &mut $connection,
+                statement: &'static Statement,
+                values: Values<'_>,
+            ) -> sqlx::Result<Option<(Vec<u8>, i64)>> {
+                let query = bind!(query_as(statement.text), statement, values);
+                query.fetch_optional(connection).await
+            }
+
+            async fn read_numbers(
+                connection: &mut $connection,
+                statement: &'static Statement,
+                values: Values<'_>,
+            ) -> sqlx::Result<Option<(i64, i64)>> {
+                let query = bind!(query_as(statement.text), statement, values);
+                query.fetch_optional(connection).await
             }
 
             async fn execute_all(

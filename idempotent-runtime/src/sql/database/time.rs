@@ -19,13 +19,21 @@ macro_rules! sqlite_now {
     };
 }
 
+/// The end of a time to live in microseconds. One tick of the clock is added, so that a record made just before a tick does not
+/// expire early.
 #[cfg(feature = "sqlite")]
-pub(crate) use sqlite_now;
+macro_rules! sqlite_end {
+    ($micros:literal) => {
+        concat!(
+            $crate::sql::database::time::sqlite_now!(),
+            " + 1000 + ",
+            $micros
+        )
+    };
+}
 
-/// One tick of SQLite's clock. It is added to each time to live, so that a record made just before a tick does not expire
-/// early.
 #[cfg(feature = "sqlite")]
-pub(crate) const TICK: i64 = 1000;
+pub(crate) use {sqlite_end, sqlite_now};
 
 #[cfg(test)]
 mod tests {

@@ -27,12 +27,12 @@ async fn a_statement_that_is_sent_twice_counts_once<DB: Database>(pool: Pool<DB>
     let mut connection = pool.acquire().await.unwrap();
     for _ in 0..2 {
         assert!(
-            DB::release_lock(&mut connection, name, &OWNER)
+            lock::release::<DB>(&mut connection, name, &OWNER)
                 .await
                 .unwrap()
         );
         assert!(
-            !DB::renew_lock(&mut connection, name, &OWNER, 1_000_000)
+            !lock::renew::<DB>(&mut connection, name, &OWNER, 1_000_000)
                 .await
                 .unwrap()
         );

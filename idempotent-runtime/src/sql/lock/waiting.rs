@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::database::Database;
+use super::super::database::{Database, lock};
 use super::{Lock, LockGuard, new_owner, send};
 use crate::world;
 
@@ -65,7 +65,7 @@ impl<DB: Database> Lock<DB> {
     async fn holder(&self, name: &str) -> sqlx::Result<Option<Holder>> {
         let (_, holder) = send(&self.pool, |mut connection| {
             Box::pin(async move {
-                let holder = DB::lock_holder(&mut connection, name).await?;
+                let holder = lock::holder::<DB>(&mut connection, name).await?;
                 Ok((connection, holder))
             })
         })

@@ -2,9 +2,27 @@
 
 use sqlx::{MySql, MySqlConnection};
 
-use crate::sql::database::lock::Locks;
+use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros};
+use crate::sql::database::statement::Statement;
+
+const HOLDER: &str = "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
+             FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)";
+
+const RENEW: &str = "UPDATE idempotence_lock \
+             SET expires_at = GREATEST(expires_at, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
+             WHERE name = ? AND owner = ? AND expires_at > UTC_TIMESTAMP(6)";
+
+const RELEASE: &str =
+    "UPDATE idempotence_lock SET expires_at = '1970-01-01' WHERE name = ? AND owner = ?";
 
 impl Locks for MySql {
+    const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
+        holder: Statement::new(HOLDER, &[KeyBytes]),
+        renew: Statement::new(RENEW, &[Micros, KeyBytes, Expected]),
+        release: Statement::new(RELEASE, &[KeyBytes, Expected]),
+    };
+
     async fn take_lock(
         connection: &mut MySqlConnection,
         name: &str,
@@ -36,52 +54,5 @@ impl Locks for MySql {
         .await?;
         let fence = i64::try_from(done.last_insert_id()).ok();
         Ok(fence.filter(|fence| *fence > 0))
-    }
-
-    async fn lock_holder(
-        connection: &mut MySqlConnection,
-        name: &str,
-    ) -> sqlx::Result<Option<(i64, i64)>> {
-        sqlx::query_as(
-            "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
-             FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)",
-        )
-        .bind(name.as_bytes())
-        .fetch_optional(connection)
-        .await
-    }
-
-    async fn renew_lock(
-        connection: &mut MySqlConnection,
-        name: &str,
-        owner: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(
-            "UPDATE idempotence_lock \
-             SET expires_at = GREATEST(expires_at, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
-             WHERE name = ? AND owner = ? AND expires_at > UTC_TIMESTAMP(6)",
-        )
-        .bind(micros)
-        .bind(name.as_bytes())
-        .bind(owner)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
-    }
-
-    async fn release_lock(
-        connection: &mut MySqlConnection,
-        name: &str,
-        owner: &[u8],
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(
-            "UPDATE idempotence_lock SET expires_at = '1970-01-01' WHERE name = ? AND owner = ?",
-        )
-        .bind(name.as_bytes())
-        .bind(owner)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
     }
 }

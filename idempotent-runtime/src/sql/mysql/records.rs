@@ -5,11 +5,12 @@
 //!
 //! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
-use bytes::Bytes;
-use sqlx::{Executor, MySql, MySqlConnection, Row, query, query_as};
+use sqlx::{Executor, MySql, MySqlConnection, query, query_as};
 
 use super::rows::{DUPLICATE_KEY, error_number};
-use crate::sql::database::records::{ListedRow, Records};
+use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::statement::Slot::{Expected, KeyBytes, Limit, Micros, New};
+use crate::sql::database::statement::Statement;
 
 /// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
 const CLAIM: &str = "
@@ -63,19 +64,20 @@ SELECT `key`, SUBSTRING(value, 1, 512), TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP
 FROM idempotence WHERE `key` >= ? ORDER BY `key` LIMIT ?";
 
 impl Records for MySql {
-    async fn claim(
-        connection: &mut MySqlConnection,
-        key: &str,
-        value: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let claim = query(CLAIM).bind(key.as_bytes()).bind(value).bind(micros);
-        match connection.execute(claim).await {
-            // If many calls wait for the removal of the row, one of them gets the key, and the others get a deadlock: the key is
-            // taken, or free again.
-            Err(error) if [DUPLICATE_KEY, DEADLOCK].contains(&error_number(&error)) => Ok(false),
-            claimed => claimed.map(|_| true),
-        }
+    const STATEMENTS: &'static Statements = &Statements {
+        claim: Statement::new(CLAIM, &[KeyBytes, New, Micros]),
+        replace: Statement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
+        exchange: Statement::new(EXCHANGE, &[New, KeyBytes, Expected]),
+        renew: Statement::new(RENEW, &[Micros, KeyBytes, Expected]),
+        remove: Statement::new(REMOVE, &[KeyBytes, Expected]),
+        get: Statement::new(GET, &[Limit, KeyBytes]),
+        purge: Statement::new(PURGE, &[Limit]),
+    };
+
+    /// If many calls wait for the removal of the row, one of them gets the key, and the others get a deadlock: the key is taken,
+    /// or free again.
+    fn has_row(error: &sqlx::Error) -> bool {
+        [DUPLICATE_KEY, DEADLOCK].contains(&error_number(error))
     }
 
     async fn claim_expired(
@@ -89,65 +91,6 @@ impl Records for MySql {
         Ok(Some(
             connection.execute(claim).await?.last_insert_id() == STORED,
         ))
-    }
-
-    async fn replace(
-        connection: &mut MySqlConnection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let replace = query(REPLACE).bind(value).bind(micros);
-        let replace = replace.bind(key.as_bytes()).bind(expected);
-        Ok(connection.execute(replace).await?.rows_affected() == 1)
-    }
-
-    async fn exchange(
-        connection: &mut MySqlConnection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-    ) -> sqlx::Result<bool> {
-        let exchange = query(EXCHANGE).bind(value).bind(key.as_bytes());
-        let exchange = exchange.bind(expected);
-        Ok(connection.execute(exchange).await?.rows_affected() == 1)
-    }
-
-    async fn renew(
-        connection: &mut MySqlConnection,
-        key: &str,
-        expected: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let renew = query(RENEW).bind(micros).bind(key.as_bytes());
-        let renew = renew.bind(expected);
-        Ok(connection.execute(renew).await?.rows_affected() == 1)
-    }
-
-    async fn remove(
-        connection: &mut MySqlConnection,
-        key: &str,
-        expected: &[u8],
-    ) -> sqlx::Result<bool> {
-        let remove = query(REMOVE).bind(key.as_bytes()).bind(expected);
-        Ok(connection.execute(remove).await?.rows_affected() == 1)
-    }
-
-    async fn get(
-        connection: &mut MySqlConnection,
-        key: &str,
-        most: i32,
-    ) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let get = query(GET).bind(most).bind(key.as_bytes());
-        let row = connection.fetch_optional(get).await?;
-        row.map(|row| Ok((row.try_get::<Vec<u8>, _>(0)?.into(), row.try_get(1)?)))
-            .transpose()
-    }
-
-    async fn purge(connection: &mut MySqlConnection, most: u32) -> sqlx::Result<u64> {
-        let purge = query(PURGE).bind(most);
-        Ok(connection.execute(purge).await?.rows_affected())
     }
 
     async fn list(

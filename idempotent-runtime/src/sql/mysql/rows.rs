@@ -20,7 +20,9 @@ use sqlx::{
 };
 use tokio::time::Instant;
 
-use crate::sql::database::rows::Dedup;
+use crate::sql::database::rows::{self, Dedup, RowStatements};
+use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros, New};
+use crate::sql::database::statement::Statement;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
@@ -59,6 +61,11 @@ const REPLACE: &str = "\
 const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
 impl Dedup for MySql {
+    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
+        replace: Statement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
+        remove: Statement::new(REMOVE, &[KeyBytes, Expected]),
+    };
+
     /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
     /// for a call that replaces an expired row.
     async fn claim_row(
@@ -75,7 +82,7 @@ impl Dedup for MySql {
             Ok(_) => {
                 // The time of the statement did not advance during the wait, so this sets the expiry again.
                 if began.elapsed() > MAX_CLOCK_LAG
-                    && !Self::replace_row(connection, row, row.value).await?
+                    && !rows::replace::<Self>(connection, row, row.value).await?
                 {
                     return Ok(RowClaim::NoTransaction);
                 }
@@ -95,26 +102,6 @@ impl Dedup for MySql {
             }
             claim => claim,
         }
-    }
-
-    async fn replace_row(
-        connection: &mut MySqlConnection,
-        row: Row<'_>,
-        value: &Bytes,
-    ) -> sqlx::Result<bool> {
-        let replace = sqlx::query(REPLACE)
-            .bind(&value[..])
-            .bind(micros(row.ttl))
-            .bind(row.key.as_bytes())
-            .bind(&row.value[..]);
-        Ok(connection.execute(replace).await?.rows_affected() == 1)
-    }
-
-    async fn remove_row(connection: &mut MySqlConnection, row: Row<'_>) -> sqlx::Result<()> {
-        let remove = sqlx::query(REMOVE)
-            .bind(row.key.as_bytes())
-            .bind(&row.value[..]);
-        connection.execute(remove).await.map(drop)
     }
 }
 

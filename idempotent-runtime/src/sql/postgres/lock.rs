@@ -2,9 +2,27 @@
 
 use sqlx::{PgConnection, Postgres};
 
-use crate::sql::database::lock::Locks;
+use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::Slot::{Expected, Key, Micros};
+use crate::sql::database::statement::Statement;
+
+const HOLDER: &str = "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
+             FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()";
+
+const RENEW: &str = "UPDATE idempotence_lock \
+             SET expires_at = greatest(expires_at, statement_timestamp() + $3 * interval '1 microsecond') \
+             WHERE name = $1 AND owner = $2 AND expires_at > statement_timestamp()";
+
+const RELEASE: &str =
+    "UPDATE idempotence_lock SET expires_at = to_timestamp(0) WHERE name = $1 AND owner = $2";
 
 impl Locks for Postgres {
+    const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
+        holder: Statement::new(HOLDER, &[Key]),
+        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
+        release: Statement::new(RELEASE, &[Key, Expected]),
+    };
+
     async fn take_lock(
         connection: &mut PgConnection,
         name: &str,
@@ -26,52 +44,5 @@ impl Locks for Postgres {
         .bind(micros)
         .fetch_optional(connection)
         .await
-    }
-
-    async fn lock_holder(
-        connection: &mut PgConnection,
-        name: &str,
-    ) -> sqlx::Result<Option<(i64, i64)>> {
-        sqlx::query_as(
-            "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
-             FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()",
-        )
-        .bind(name)
-        .fetch_optional(connection)
-        .await
-    }
-
-    async fn renew_lock(
-        connection: &mut PgConnection,
-        name: &str,
-        owner: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(
-            "UPDATE idempotence_lock \
-             SET expires_at = greatest(expires_at, statement_timestamp() + $3 * interval '1 microsecond') \
-             WHERE name = $1 AND owner = $2 AND expires_at > statement_timestamp()",
-        )
-        .bind(name)
-        .bind(owner)
-        .bind(micros)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
-    }
-
-    async fn release_lock(
-        connection: &mut PgConnection,
-        name: &str,
-        owner: &[u8],
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(
-            "UPDATE idempotence_lock SET expires_at = to_timestamp(0) WHERE name = $1 AND owner = $2",
-        )
-        .bind(name)
-        .bind(owner)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
     }
 }

@@ -6,10 +6,11 @@
 //!
 //! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
-use bytes::Bytes;
-use sqlx::{Executor, PgConnection, Postgres, Row, query, query_as};
+use sqlx::{PgConnection, Postgres, query_as};
 
-use crate::sql::database::records::{ListedRow, Records};
+use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::statement::Slot::{Expected, Key, Limit, Micros, New};
+use crate::sql::database::statement::Statement;
 
 /// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
 /// fifth more of the server's time.
@@ -40,7 +41,7 @@ const REMOVE: &str = "
 DELETE FROM idempotence WHERE key = $1 AND value = $2 AND expires_at > statement_timestamp()";
 
 const GET: &str = "
-SELECT substring(value FROM 1 FOR $2), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
+SELECT substring(value FROM 1 FOR $2::int), (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint
 FROM idempotence WHERE key = $1 AND expires_at > statement_timestamp()";
 
 /// The purge skips the rows that other calls have locked to claim them. The array is computed once: a plan that selected the
@@ -57,72 +58,15 @@ SELECT key, substring(value FROM 1 FOR 512), (extract(epoch FROM expires_at - st
 FROM idempotence WHERE key >= $1 ORDER BY key LIMIT $2";
 
 impl Records for Postgres {
-    async fn claim(
-        connection: &mut PgConnection,
-        key: &str,
-        value: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let claim = query(CLAIM).bind(key).bind(value).bind(micros);
-        Ok(connection.execute(claim).await?.rows_affected() == 1)
-    }
-
-    async fn replace(
-        connection: &mut PgConnection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let replace = query(REPLACE).bind(key).bind(expected);
-        let replace = replace.bind(value).bind(micros);
-        Ok(connection.execute(replace).await?.rows_affected() == 1)
-    }
-
-    async fn exchange(
-        connection: &mut PgConnection,
-        key: &str,
-        expected: &[u8],
-        value: &[u8],
-    ) -> sqlx::Result<bool> {
-        let exchange = query(EXCHANGE).bind(key).bind(expected).bind(value);
-        Ok(connection.execute(exchange).await?.rows_affected() == 1)
-    }
-
-    async fn renew(
-        connection: &mut PgConnection,
-        key: &str,
-        expected: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let renew = query(RENEW).bind(key).bind(expected).bind(micros);
-        Ok(connection.execute(renew).await?.rows_affected() == 1)
-    }
-
-    async fn remove(
-        connection: &mut PgConnection,
-        key: &str,
-        expected: &[u8],
-    ) -> sqlx::Result<bool> {
-        let remove = query(REMOVE).bind(key).bind(expected);
-        Ok(connection.execute(remove).await?.rows_affected() == 1)
-    }
-
-    async fn get(
-        connection: &mut PgConnection,
-        key: &str,
-        most: i32,
-    ) -> sqlx::Result<Option<(Bytes, i64)>> {
-        let get = query(GET).bind(key).bind(most);
-        let row = connection.fetch_optional(get).await?;
-        row.map(|row| Ok((row.try_get::<Vec<u8>, _>(0)?.into(), row.try_get(1)?)))
-            .transpose()
-    }
-
-    async fn purge(connection: &mut PgConnection, most: u32) -> sqlx::Result<u64> {
-        let purge = query(PURGE).bind(i64::from(most));
-        Ok(connection.execute(purge).await?.rows_affected())
-    }
+    const STATEMENTS: &'static Statements = &Statements {
+        claim: Statement::new(CLAIM, &[Key, New, Micros]),
+        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
+        exchange: Statement::new(EXCHANGE, &[Key, Expected, New]),
+        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
+        remove: Statement::new(REMOVE, &[Key, Expected]),
+        get: Statement::new(GET, &[Key, Limit]),
+        purge: Statement::new(PURGE, &[Limit]),
+    };
 
     async fn list(
         connection: &mut PgConnection,

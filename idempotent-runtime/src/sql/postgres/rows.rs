@@ -10,8 +10,10 @@ use bytes::Bytes;
 use sqlx::error::DatabaseError;
 use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 
-use crate::sql::database::rows::Dedup;
+use crate::sql::database::rows::{Dedup, RowStatements};
 use crate::sql::database::run::Run as _;
+use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
+use crate::sql::database::statement::Statement;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
@@ -61,6 +63,11 @@ const REPLACE: &str = "\
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
 impl Dedup for Postgres {
+    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
+        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
+        remove: Statement::new(REMOVE, &[Key, Expected]),
+    };
+
     /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
     /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.
     async fn claim_row(
@@ -104,24 +111,6 @@ impl Dedup for Postgres {
         let ended = Self::execute_all(connection, end).await;
         let claim = claim?;
         ended.map(|()| claim)
-    }
-
-    async fn replace_row(
-        connection: &mut PgConnection,
-        row: Row<'_>,
-        value: &Bytes,
-    ) -> sqlx::Result<bool> {
-        let replace = sqlx::query(REPLACE)
-            .bind(row.key)
-            .bind(&row.value[..])
-            .bind(&value[..])
-            .bind(micros(row.ttl));
-        Ok(connection.execute(replace).await?.rows_affected() == 1)
-    }
-
-    async fn remove_row(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<()> {
-        let remove = sqlx::query(REMOVE).bind(row.key).bind(&row.value[..]);
-        connection.execute(remove).await.map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::record::count;
 use crate::sql::database::counting::{Counted, Counting};
-use crate::sql::database::time::{TICK, sqlite_now};
+use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 /// The `GLOB` pattern of the `remembered` attempts in a line.
 macro_rules! remembered_ids {
@@ -17,8 +17,8 @@ macro_rules! remembered_ids {
 /// The window may end before the answer. It is still the window of the attempt.
 const COUNT: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
-    sqlite_now!(),
-    " + ?3) ON CONFLICT (key) DO UPDATE SET value = CASE WHEN idempotence.expires_at <= ",
+    sqlite_end!("?3"),
+    ") ON CONFLICT (key) DO UPDATE SET value = CASE WHEN idempotence.expires_at <= ",
     sqlite_now!(),
     " THEN excluded.value ELSE coalesce((
         SELECT CAST('idem1 C count=' || min(count + 1, 999999999999999) || ' last='
@@ -56,7 +56,7 @@ impl Counting for Sqlite {
         let count = sqlx::query_as(COUNT)
             .bind(key)
             .bind(first.as_ref())
-            .bind(micros + TICK)
+            .bind(micros)
             .bind(count::id(attempt));
         // All rows, so that an error of the commit, which comes after the row, is returned.
         let lines: Vec<(Vec<u8>, i64)> = count.fetch_all(connection).await?;

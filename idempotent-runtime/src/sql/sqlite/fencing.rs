@@ -4,7 +4,7 @@ use bytes::Bytes;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::fencing::{FencedRequest, Fencing};
-use crate::sql::database::time::{TICK, sqlite_now};
+use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 /// Inserts both rows or none: the row of the claim, and the row of its number.
 ///
@@ -12,8 +12,8 @@ use crate::sql::database::time::{TICK, sqlite_now};
 const CLAIM_FENCED: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at)
     SELECT new.key, new.value, ",
-    sqlite_now!(),
-    " + new.micros FROM (
+    sqlite_end!("new.micros"),
+    " FROM (
         SELECT ?1 AS key, ?2 AS value, ?3 AS micros
         UNION ALL SELECT ?4, CAST('idem1 F fence=' || (",
     sqlite_now!(),
@@ -70,9 +70,9 @@ impl Fencing for Sqlite {
         let claim = sqlx::query_scalar(CLAIM_FENCED)
             .bind(request.key)
             .bind(request.value)
-            .bind(request.micros + TICK)
+            .bind(request.micros)
             .bind(request.fence_key)
-            .bind(request.fence_micros + TICK);
+            .bind(request.fence_micros);
         // All rows, so that an error of the commit, which comes after the rows, is returned.
         let records: Vec<Option<Vec<u8>>> = claim.fetch_all(connection).await?;
         Ok(records.into_iter().flatten().next().map(Bytes::from))

@@ -2,10 +2,34 @@
 
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::sql::database::lock::Locks;
-use crate::sql::database::time::{TICK, sqlite_now};
+use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::Slot::{Expected, Key, Micros};
+use crate::sql::database::statement::Statement;
+use crate::sql::database::time::{sqlite_end, sqlite_now};
+
+const HOLDER: &str = concat!(
+    "SELECT fence, expires_at - ",
+    sqlite_now!(),
+    " FROM idempotence_lock WHERE name = ?1 AND expires_at > ",
+    sqlite_now!()
+);
+
+const RENEW: &str = concat!(
+    "UPDATE idempotence_lock SET expires_at = max(expires_at, ",
+    sqlite_end!("?3"),
+    ") WHERE name = ?1 AND owner = ?2 AND expires_at > ",
+    sqlite_now!()
+);
+
+const RELEASE: &str = "UPDATE idempotence_lock SET expires_at = 0 WHERE name = ?1 AND owner = ?2";
 
 impl Locks for Sqlite {
+    const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
+        holder: Statement::new(HOLDER, &[Key]),
+        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
+        release: Statement::new(RELEASE, &[Key, Expected]),
+    };
+
     async fn take_lock(
         connection: &mut SqliteConnection,
         name: &str,
@@ -15,8 +39,8 @@ impl Locks for Sqlite {
         // This fetches all rows, because the statement commits, or fails to commit, only at its end.
         let fences = sqlx::query_scalar(concat!(
             "INSERT INTO idempotence_lock AS held (name, owner, fence, expires_at) VALUES (?1, ?2, 1, ",
-            sqlite_now!(),
-            " + ?3) ON CONFLICT (name) DO UPDATE SET \
+            sqlite_end!("?3"),
+            ") ON CONFLICT (name) DO UPDATE SET \
                owner = excluded.owner, \
                fence = CASE WHEN held.owner = excluded.owner THEN held.fence ELSE held.fence + 1 END, \
                expires_at = max(held.expires_at, excluded.expires_at) \
@@ -26,59 +50,9 @@ impl Locks for Sqlite {
         ))
         .bind(name)
         .bind(owner)
-        .bind(micros + TICK)
+        .bind(micros)
         .fetch_all(connection)
         .await?;
         Ok(fences.first().copied())
-    }
-
-    async fn lock_holder(
-        connection: &mut SqliteConnection,
-        name: &str,
-    ) -> sqlx::Result<Option<(i64, i64)>> {
-        sqlx::query_as(concat!(
-            "SELECT fence, expires_at - ",
-            sqlite_now!(),
-            " FROM idempotence_lock WHERE name = ?1 AND expires_at > ",
-            sqlite_now!()
-        ))
-        .bind(name)
-        .fetch_optional(connection)
-        .await
-    }
-
-    async fn renew_lock(
-        connection: &mut SqliteConnection,
-        name: &str,
-        owner: &[u8],
-        micros: i64,
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(concat!(
-            "UPDATE idempotence_lock SET expires_at = max(expires_at, ",
-            sqlite_now!(),
-            " + ?3) WHERE name = ?1 AND owner = ?2 AND expires_at > ",
-            sqlite_now!()
-        ))
-        .bind(name)
-        .bind(owner)
-        .bind(micros + TICK)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
-    }
-
-    async fn release_lock(
-        connection: &mut SqliteConnection,
-        name: &str,
-        owner: &[u8],
-    ) -> sqlx::Result<bool> {
-        let done = sqlx::query(
-            "UPDATE idempotence_lock SET expires_at = 0 WHERE name = ?1 AND owner = ?2",
-        )
-        .bind(name)
-        .bind(owner)
-        .execute(connection)
-        .await?;
-        Ok(done.rows_affected() > 0)
     }
 }

@@ -5,25 +5,31 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 
-use crate::sql::database::records::Records as _;
-use crate::sql::database::rows::Dedup;
-use crate::sql::database::time::{TICK, micros, sqlite_now};
+use crate::sql::database::records;
+use crate::sql::database::rows::{Dedup, RowStatements};
+use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
+use crate::sql::database::statement::Statement;
+use crate::sql::database::time::{micros, sqlite_end};
 use crate::store::rows::{Row, RowClaim};
 
 const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
 
 const REPLACE: &str = concat!(
     "UPDATE idempotence SET value = ?3, expires_at = ",
-    sqlite_now!(),
-    " + ?4 WHERE key = ?1 AND value = ?2",
+    sqlite_end!("?4"),
+    " WHERE key = ?1 AND value = ?2",
 );
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
 impl Dedup for Sqlite {
+    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
+        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
+        remove: Statement::new(REMOVE, &[Key, Expected]),
+    };
+
     /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 2 more statements.
     async fn claim_row(
         connection: &mut SqliteConnection,
@@ -38,28 +44,10 @@ impl Dedup for Sqlite {
         set_busy_timeout(connection, before).await?;
         claim
     }
-
-    async fn replace_row(
-        connection: &mut SqliteConnection,
-        row: Row<'_>,
-        value: &Bytes,
-    ) -> sqlx::Result<bool> {
-        let replace = sqlx::query(REPLACE)
-            .bind(row.key)
-            .bind(&row.value[..])
-            .bind(&value[..])
-            .bind(micros(row.ttl) + TICK);
-        Ok(connection.execute(replace).await?.rows_affected() == 1)
-    }
-
-    async fn remove_row(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<()> {
-        let remove = sqlx::query(REMOVE).bind(row.key).bind(&row.value[..]);
-        connection.execute(remove).await.map(drop)
-    }
 }
 
 async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<RowClaim> {
-    if Sqlite::claim(connection, row.key, row.value, micros(row.ttl)).await? {
+    if records::claim::<Sqlite>(connection, row.key, row.value, micros(row.ttl)).await? {
         return Ok(RowClaim::Claimed);
     }
     let found = connection

@@ -9,6 +9,7 @@ use crate::record::fence;
 use crate::record::fence::FenceLine;
 use crate::sql::database::Database;
 use crate::sql::database::fencing::FencedRequest;
+use crate::sql::database::records;
 use crate::sql::failure;
 use crate::store::{FencedClaim, StoreError};
 
@@ -38,7 +39,7 @@ async fn send<DB: Database>(
     most: i32,
 ) -> sqlx::Result<Option<Result<FencedClaim, StoreError>>> {
     let Some(record) = DB::claim_fenced(connection, request).await? else {
-        let stored = DB::get(connection, request.key, most).await?;
+        let stored = records::get::<DB>(connection, request.key, most).await?;
         return Ok(stored.map(|(stored, _)| Ok(FencedClaim::Taken(stored))));
     };
     let line = FenceLine::read(&record).ok();
@@ -46,6 +47,6 @@ async fn send<DB: Database>(
         return Ok(Some(Ok(FencedClaim::Claimed(line.into()))));
     }
     // The claim is stored, but the record of its number is not a fence.
-    DB::remove(connection, request.key, request.value).await?;
+    records::remove::<DB>(connection, request.key, request.value).await?;
     Ok(Some(Err(fence::foreign())))
 }

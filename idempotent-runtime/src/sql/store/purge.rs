@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 
 use super::attempts::Attempts;
-use crate::sql::database::Database;
+use crate::sql::database::{Database, records};
 use crate::store::StoreError;
 
 /// How often a store purges, unless it is set.
@@ -100,7 +100,7 @@ async fn purge_batch<DB: Database>(pool: &Pool<DB>) -> Result<u64, StoreError> {
     let mut attempts = Attempts::new(pool);
     loop {
         let mut connection = attempts.acquire().await?;
-        let removed = DB::purge(&mut connection, BATCH).await;
+        let removed = records::purge::<DB>(&mut connection, BATCH).await;
         if let Some(removed) = attempts.resolve(connection, removed.map(Some))? {
             return Ok(removed);
         }

@@ -1,0 +1,90 @@
+//! Statements as data: a text, and which values it binds.
+
+/// A statement, and the values that it binds in their order.
+#[derive(Debug)]
+pub struct Statement {
+    pub(crate) text: &'static str,
+    slots: &'static [Slot],
+}
+
+/// The place of a value in a statement.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Slot {
+    Key,
+    /// The key as bytes, for a column of bytes.
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "only MySQL has keys of bytes")
+    )]
+    KeyBytes,
+    /// The stored record.
+    Expected,
+    /// The new record.
+    New,
+    /// The time to live in microseconds.
+    Micros,
+    /// The limit of bytes or rows.
+    Limit,
+}
+
+/// The values of a statement by their names. A statement does not bind all of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Values<'a> {
+    key: &'a str,
+    expected: &'a [u8],
+    new: &'a [u8],
+    micros: i64,
+    limit: i64,
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn new(key: &'a str) -> Self {
+        Self {
+            key,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn expected(self, expected: &'a [u8]) -> Self {
+        Self { expected, ..self }
+    }
+
+    pub(crate) fn with(self, new: &'a [u8]) -> Self {
+        Self { new, ..self }
+    }
+
+    pub(crate) fn micros(self, micros: i64) -> Self {
+        Self { micros, ..self }
+    }
+
+    pub(crate) fn limit(self, limit: impl Into<i64>) -> Self {
+        let limit = limit.into();
+        Self { limit, ..self }
+    }
+}
+
+/// A value that a statement binds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Value<'a> {
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Integer(i64),
+}
+
+impl Statement {
+    pub(crate) const fn new(text: &'static str, slots: &'static [Slot]) -> Self {
+        Self { text, slots }
+    }
+
+    /// The values that the statement binds, in their order.
+    pub(crate) fn values<'a>(&'static self, values: Values<'a>) -> impl Iterator<Item = Value<'a>> {
+        self.slots.iter().map(move |slot| match slot {
+            Slot::Key => Value::Text(values.key),
+            Slot::KeyBytes => Value::Bytes(values.key.as_bytes()),
+            Slot::Expected => Value::Bytes(values.expected),
+            Slot::New => Value::Bytes(values.new),
+            Slot::Micros => Value::Integer(values.micros),
+            Slot::Limit => Value::Integer(values.limit),
+        })
+    }
+}
