@@ -12,6 +12,24 @@ use crate::result::replay_mode::ReplayMode;
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, and stores how it ended.
     ///
+    /// The key is freed or marked as done after the values of the body are dropped, and before the caller gets the result. The body runs
+    /// at most once in each call.
+    ///
+    /// | call | round trips to the store |
+    /// | --- | --- |
+    /// | first | 2: claim, and record or release |
+    /// | first, with `Release::Never` | 1: claim; 2 with [`replay`](Self::replay) |
+    /// | first, with a token | 1 more to redeem it, 2 if it was given back before; 1 more to give it back |
+    /// | with a [`fence`](Self::fence) | 1 more after the body |
+    /// | with further keys ([`also`](Self::also)) | 1 more for each before the body |
+    /// | refused for its token | 3: claim, token, removal; with a fence also the end of its number; none if the token is malformed |
+    /// | duplicate | 1: claim |
+    /// | not guarded ([`when`](Self::when) is false) | 0 |
+    /// | duplicate of a running call of the same process and handle | 0 |
+    /// | duplicate that waits for another process | 1 to listen, then at most 10 a second for the process |
+    ///
+    /// After a lost reply the operation is sent again, within the [deadline](crate::Builder::deadline).
+    ///
     /// # Errors
     ///
     /// The return type makes its value from an [`Error`](crate::Error), as with the attribute.

@@ -182,6 +182,10 @@ impl<I> IdempotencyContext<I> {
     /// A number orders writes. It does not make them happen once: if two runs write in their order, both are accepted. Compare
     /// numbers of one key only.
     ///
+    /// The number is the last one and 1, or the microseconds of the store's clock if they are more. (On MySQL, MariaDB and your own store
+    /// it is the clock of the process.) [`peek`](crate::Idempotency::peek) shows the last number while the key is taken. The number is
+    /// stored for a day after the last run, or for the `ttl` if that is longer.
+    ///
     /// 0 if the call is not [guarded](Self::is_guarded): smaller than the number of every guarded run. But while the setting
     /// `disabled` is true, a call still draws a number, and is 0 only if the store does not answer.
     ///
@@ -265,7 +269,8 @@ impl<I> IdempotencyContext<I> {
     ///
     /// **The key of the call must name one intent**: an order number or a request id of the client, not a user and an amount. If
     /// an honest second payment has the key of the first, it sends the same downstream key after the `ttl` of the call, and the
-    /// other service may answer with the first payment.
+    /// other service may answer with the first payment. The other service must remember the key for longer than the `ttl` of the call and
+    /// its retries last.
     ///
     /// It has the form of a UUID: version 8 of RFC 9562, section 5.8. It does not show the key of the call. But without a
     /// [`secret`](crate::Builder::secret) a person who guesses that key can compute the downstream key. Another prefix, another name of the

@@ -3,7 +3,6 @@
 use super::{Error, Facts};
 
 const ERRORS: &str = include_str!("../../../../docs/guide/errors.md");
-const ATTRIBUTE: &str = include_str!("../../../../docs/guide/attribute.md");
 
 /// Every table of errors: its page and its head.
 const TABLES: [(&str, &str); 5] = [
@@ -37,24 +36,6 @@ fn every_table_of_errors_agrees_with_the_catalog() {
         }
         assert!(missing.is_empty(), "{head}: {missing:?}");
     }
-}
-
-#[test]
-fn the_list_of_the_attribute_names_every_error_of_a_call_once() {
-    let (_, section) = ATTRIBUTE
-        .split_once("# Errors\n")
-        .expect("a section about errors");
-    let (section, _) = section
-        .split_once("\n## ")
-        .expect("a section after the errors");
-    let mut missing = named_samples();
-    for item in section.lines().filter_map(|line| line.strip_prefix("* ")) {
-        let (names, _) = item.split_once(": ").expect(item);
-        taken(&mut missing, names);
-    }
-    // Only counters return it, no call does.
-    let left_out: Vec<_> = missing.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(left_out, ["LimitReached"]);
 }
 
 #[test]
