@@ -14,7 +14,19 @@ use crate::store::StoreError;
 /// The statements that make the tables on `DB`, for a migration tool.
 ///
 /// They may be applied again: existing tables do not change. MySQL makes the tables in the current database, PostgreSQL in the
-/// first schema of the `search_path`.
+/// first schema of the `search_path`. Keys and names are compared byte by byte.
+///
+/// PostgreSQL:
+///
+#[doc = concat!("```sql\n", include_str!("postgres/schema.sql"), "```")]
+///
+/// MySQL and MariaDB:
+///
+#[doc = concat!("```sql\n", include_str!("mysql/schema.sql"), "```")]
+///
+/// SQLite:
+///
+#[doc = concat!("```sql\n", include_str!("sqlite/schema.sql"), "```")]
 pub fn schema<DB: Database>() -> &'static str {
     DB::SCHEMA
 }

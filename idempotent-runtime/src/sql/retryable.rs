@@ -16,6 +16,15 @@ use crate::store::{StoreError, StoreErrorKind};
 ///
 /// `false` after a lost connection, because a `COMMIT` whose reply was lost may be applied. A transaction that writes the dedup
 /// row may also be retried then: see [`is_retryable_with_row`].
+///
+/// Roll back, and never continue the transaction:
+///
+/// | | the refusal | the transaction afterwards |
+/// | --- | --- | --- |
+/// | PostgreSQL | 40001, 40P01 (deadlock), 55P03 (lock timeout) | every further statement fails (25P02) until the rollback |
+/// | MySQL, MariaDB | 1213 (deadlock), 1020 (an old snapshot) | was rolled back, and *each further statement is committed by itself* |
+/// | | 1205 (lock wait timeout) | has its work except the statement, unless `innodb_rollback_on_timeout` is on |
+/// | SQLite | `SQLITE_BUSY` | has all its work |
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !may_be_applied(*cause))
