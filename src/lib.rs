@@ -21,6 +21,8 @@ pub use idempotent_runtime::{
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/fingerprint.md")]
+///
+#[doc = include_str!("../docs/fingerprint-vectors.md")]
 pub mod fingerprint {
     pub use idempotent_runtime::fingerprint::*;
 }

@@ -1,4 +1,4 @@
-//! The encoding follows `docs/guide/fingerprint.md`. The test vectors are read from that page.
+//! The encoding follows `docs/guide/fingerprint.md`. The test vectors are read from `docs/fingerprint-vectors.md`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -13,6 +13,7 @@ use serde::ser::{
 };
 
 const PAGE: &str = include_str!("../../docs/guide/fingerprint.md");
+const VECTORS: &str = include_str!("../../docs/fingerprint-vectors.md");
 
 #[derive(Serialize)]
 struct Unit;
@@ -143,7 +144,8 @@ fn table<const N: usize>(head: [&str; N]) -> Vec<[String; N]> {
             .collect();
         cells.try_into().ok()
     };
-    PAGE.lines()
+    VECTORS
+        .lines()
         .skip_while(|line| cells(line).is_none_or(|cells| cells != head))
         .skip(2)
         .map_while(cells)
