@@ -1,4 +1,4 @@
-//! The four tables. `docs/guide/http-profiles.md` names their public texts.
+//! The four tables. The docs of `Profile` name their public texts.
 
 use std::time::Duration;
 
