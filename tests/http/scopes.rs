@@ -91,7 +91,7 @@ async fn a_scope_with_a_missing_or_empty_part_at_any_depth_is_missing() {
     }
 }
 
-/// The functions of `docs/guide/http.md`.
+/// The functions in the docs of `scope_by`.
 fn host(head: &Parts) -> String {
     let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
     let named = named.or_else(|| Some(head.uri.authority()?.as_str()));

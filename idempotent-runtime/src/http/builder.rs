@@ -135,6 +135,31 @@ impl<S> LayerBuilder<S> {
     /// Separates the keys of callers by what this closure finds in the head of the request. A request with a key, for which it
     /// returns `None` or a missing part as in [`scope_by_extension`](Self::scope_by_extension), is refused with 400: see
     /// [`challenge`](Self::challenge) for 401.
+    ///
+    /// The host is not part of a key. If one service has several hosts:
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # use idempotence::{Idempotency, MemoryStore};
+    /// # #[derive(Clone)] struct User { id: u64 }
+    /// # let idempotency = Idempotency::new(MemoryStore::new());
+    /// use http::{header::HOST, request::Parts};
+    /// use idempotence::http::IdempotencyLayer;
+    ///
+    /// fn host(head: &Parts) -> String {
+    ///     let named = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+    ///     let named = named.or_else(|| Some(head.uri.authority()?.as_str())); // HTTP/2
+    ///     named.unwrap_or_default().to_ascii_lowercase()
+    /// }
+    ///
+    /// fn user(head: &Parts) -> Option<u64> {
+    ///     Some(head.extensions.get::<User>()?.id) // of an outer layer
+    /// }
+    ///
+    /// let layer = IdempotencyLayer::builder(&idempotency)
+    ///     .scope_by(|head| Some((host(head), user(head)?)))
+    ///     .build();
+    /// ```
     pub fn scope_by<P: KeyPart>(
         self,
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
