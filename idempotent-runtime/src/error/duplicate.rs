@@ -34,6 +34,8 @@ pub enum DuplicateState {
     /// It ended with a success.
     Done,
     /// It ended with an error that is stored for its duplicates, by the option `replay_err`.
+    /// [`ResultUnavailable`](crate::Error::ResultUnavailable) in this state: another function with this `name` has `replay_err`, this
+    /// one has not.
     Failed,
     /// Whether it has done its work is not known: it was made with `release = false`, so only its process knows whether it has
     /// ended; or the layer for HTTP holds its key, because its handler panicked, was stopped, or did not know its outcome; or its
