@@ -41,11 +41,11 @@
 // The blocks of the page need these features.
 #[doc = include_str!("links.md")]
 #[cfg_attr(
-    all(feature = "axum", feature = "http", feature = "sqlite"),
+    all(feature = "axum", feature = "http", feature = "postgres"),
     doc = include_str!("../llms.txt")
 )]
 #[cfg_attr(
-    not(all(feature = "axum", feature = "http", feature = "sqlite")),
+    not(all(feature = "axum", feature = "http", feature = "postgres")),
     doc = "What a coding assistant writes: see `llms.txt`."
 )]
 pub mod assistants {}

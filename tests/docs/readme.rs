@@ -52,7 +52,9 @@ fn every_number_of_the_readme_is_one_that_a_bench_or_a_test_prints() {
     );
     let printed = numbers(&printed);
     let mut missing = Vec::new();
-    for readme in [README, CHINESE] {
+    // 万 is ten thousand.
+    let chinese = CHINESE.replace("1670 万", "16.7 million");
+    for readme in [README, &chinese] {
         let of_numbers = ["Proof", "Cost", "Comparison", "证据", "开销", "对比"];
         let claims = sections(readme);
         let claims = claims.iter().filter(|(name, _)| of_numbers.contains(name));
