@@ -55,7 +55,7 @@ event_kinds! {
     InProgress => "in_progress", End, DEBUG, "an equal call is running";
     /// The equal call succeeded.
     Done => "done", End, DEBUG, "an equal call has ended with success";
-    /// With `release = false`: the equal call may be running or may have ended.
+    /// With `release = false`: the equal call may be running or may have ended. Also if the outcome of an equal call is not known.
     Taken => "taken", End, DEBUG, "an equal call was made";
     Mismatch => "mismatch", End, INFO, "a call with another payload has the key";
     ResultUnavailable => "result_unavailable", End, INFO, "an equal call has ended, and its result cannot be returned";
