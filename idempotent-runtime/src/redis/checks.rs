@@ -3,10 +3,10 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
 
-use super::commands::sends_once;
-use super::failure::{is_forbidden, refused};
-use super::info::{config, field, mode};
-use super::record_scripts::OF_MOST_CALLS;
+use crate::redis::client::commands::sends_once;
+use crate::redis::client::failure::{is_forbidden, refused};
+use crate::redis::client::info::{config, field, mode};
+use crate::redis::record::scripts::OF_MOST_CALLS;
 use crate::store::{Durability, StoreError};
 
 /// Asks for `INFO`, and whether the user may run scripts. Returns the answer to `INFO`, and the refusal of scripts.
@@ -16,7 +16,7 @@ use crate::store::{Durability, StoreError};
 ///
 /// Without scripts a call could be claimed, but its result could never be recorded. One server answers both in one round trip.
 /// The client of a cluster does not send both together, so in a cluster the scripts are not checked.
-pub(super) async fn first_questions<C: ConnectionLike + 'static>(
+pub(crate) async fn first_questions<C: ConnectionLike + 'static>(
     connection: &mut C,
 ) -> RedisResult<(RedisResult<Value>, RedisResult<()>)> {
     if !sends_once(connection) {
@@ -45,7 +45,7 @@ pub(super) async fn first_questions<C: ConnectionLike + 'static>(
 }
 
 /// Refuses a sentinel, which stores no records.
-pub(super) fn refuse_sentinel(info: &str, place: &str) -> Result<(), StoreError> {
+pub(crate) fn refuse_sentinel(info: &str, place: &str) -> Result<(), StoreError> {
     if mode(info) == Some("sentinel") {
         let reason = "is a sentinel and stores no records (write `redis-sentinel://host/master`)";
         return Err(refused(place.to_owned(), reason));
@@ -54,7 +54,7 @@ pub(super) fn refuse_sentinel(info: &str, place: &str) -> Result<(), StoreError>
 }
 
 /// Refuses a server that may evict records: an evicted claim lets a second call run.
-pub(super) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError> {
+pub(crate) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError> {
     let Some(policy) = field(info, "maxmemory_policy") else {
         tracing::warn!(target: "idempotence", "INFO names no maxmemory_policy: the server may evict keys");
         return Ok(());
@@ -73,7 +73,7 @@ pub(super) fn refuse_eviction(info: &str, place: &str) -> Result<(), StoreError>
 
 /// The durability of the writes that one server acknowledges: [`Durability::Fsync`] if its append-only file is synced before
 /// every answer, and no replica can replace the server without the latest writes.
-pub(super) async fn durability<C: ConnectionLike>(
+pub(crate) async fn durability<C: ConnectionLike>(
     connection: &mut C,
     info: &[String],
 ) -> Durability {

@@ -9,28 +9,28 @@ use std::time::Duration;
 use ::redis::aio::ConnectionLike;
 
 use self::examination::Examination;
-use super::listener::Listener;
-use super::removal::Removal;
-use super::replicas::Replicas;
 use crate::policy::deadline::first_try;
+use crate::redis::client::listener::Listener;
+use crate::redis::client::replicas::Replicas;
+use crate::redis::record::removal::Removal;
 use crate::store::Finding;
 use crate::store::Level::Note;
 
 /// The store whose servers are examined.
-pub(super) struct Doctor<'a, C> {
-    pub(super) connection: C,
+pub(crate) struct Doctor<'a, C> {
+    pub(crate) connection: C,
     /// Whether the connection is to one server, not to a cluster.
-    pub(super) one_server: bool,
+    pub(crate) one_server: bool,
     /// `None` if writes do not wait for replicas.
-    pub(super) replicas: Option<Replicas>,
-    pub(super) removal: &'a Removal,
+    pub(crate) replicas: Option<Replicas>,
+    pub(crate) removal: &'a Removal,
     /// `None` if the store has no subscriptions.
-    pub(super) listener: Option<&'a Listener>,
+    pub(crate) listener: Option<&'a Listener>,
 }
 
 impl<C: ConnectionLike> Doctor<'_, C> {
     /// Examines the servers, one command after the other.
-    pub(super) async fn examine(self, key: &str, deadline: Duration) -> Vec<Finding> {
+    pub(crate) async fn examine(self, key: &str, deadline: Duration) -> Vec<Finding> {
         let mut examination = Examination {
             connection: self.connection,
             wanted: self.replicas.map_or(0, |replicas| replicas.wanted),

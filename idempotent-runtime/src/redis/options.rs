@@ -6,18 +6,18 @@ use std::time::Duration;
 use ::redis::aio::ConnectionLike;
 use tokio::time::timeout;
 
-use super::checks::{self, refuse_eviction, refuse_sentinel};
-use super::commands::place_of;
-use super::connection::RedisConnection;
-use super::executor::Executor;
-use super::failure::{is_forbidden, of_connection};
-use super::info::{mode, texts};
-use super::replicas::Replicas;
-use super::store::RedisStore;
-use super::tls::{Certificates, ClientCertificate};
-use super::topology::Topology;
-use super::url::Address;
 use crate::batch::Limits;
+use crate::redis::checks::{self, refuse_eviction, refuse_sentinel};
+use crate::redis::client::commands::place_of;
+use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::failure::{is_forbidden, of_connection};
+use crate::redis::client::info::{mode, texts};
+use crate::redis::client::replicas::Replicas;
+use crate::redis::client::tls::{Certificates, ClientCertificate};
+use crate::redis::client::topology::Topology;
+use crate::redis::client::url::Address;
+use crate::redis::send::executor::Executor;
+use crate::redis::store::RedisStore;
 use crate::store::{Durability, StoreError, StoreErrorKind};
 
 /// Settings for connecting a [`RedisStore`].

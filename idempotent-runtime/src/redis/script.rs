@@ -12,6 +12,9 @@
 //! The notification after the write cannot fail a script: `pcall` turns every error into a value, for example a missing
 //! permission, and the script ignores it. A notification before the write could announce a change that the server then refuses.
 
+#[cfg(test)]
+pub(crate) mod scripted;
+
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -19,7 +22,7 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 
 /// A script for one operation, and perhaps a script that does many such operations in one call.
-pub(super) struct Script {
+pub(crate) struct Script {
     one: Source,
     many: Option<Many>,
 }
@@ -71,7 +74,7 @@ return answers"
         )
     };
 }
-pub(super) use each;
+pub(crate) use each;
 
 impl Source {
     const fn new(text: &'static str) -> Self {
@@ -88,7 +91,7 @@ impl Source {
 }
 
 impl Script {
-    pub(super) const fn new(source: &'static str) -> Self {
+    pub(crate) const fn new(source: &'static str) -> Self {
         Self {
             one: Source::new(source),
             many: None,
@@ -96,7 +99,7 @@ impl Script {
     }
 
     /// For [`each!`].
-    pub(super) const fn of_each(keys: usize, one: &'static str, many: &'static str) -> Self {
+    pub(crate) const fn of_each(keys: usize, one: &'static str, many: &'static str) -> Self {
         let source = Source::new(many);
         Self {
             one: Source::new(one),
@@ -105,14 +108,14 @@ impl Script {
     }
 
     /// Whether a call may do many operations.
-    pub(super) fn is_of_each(&self) -> bool {
+    pub(crate) fn is_of_each(&self) -> bool {
         self.many.is_some()
     }
 
     /// Runs the script by its hash, and by its source if the server does not have it.
     ///
     /// `SCRIPT LOAD` would go to all nodes of a cluster and fail if one is down.
-    pub(super) async fn run<C: ConnectionLike>(
+    pub(crate) async fn run<C: ConnectionLike>(
         &self,
         connection: &mut C,
         keys: &[&str],
@@ -130,22 +133,22 @@ impl Script {
     }
 
     /// The texts that calls of this script send.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
         let many = self.many.as_ref().map(|many| many.source.text);
         [self.one.text].into_iter().chain(many)
     }
 
-    pub(super) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    pub(crate) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVALSHA", self.one.hash(), keys, args)
     }
 
-    pub(super) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    pub(crate) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVAL", self.one.text, keys, args)
     }
 
     /// One call for several operations, by hash or by source. `calls` are the calls of each, with equally many arguments and about
     /// so many `bytes`. `None` if a call can do one operation only.
-    pub(super) fn together<'a>(
+    pub(crate) fn together<'a>(
         &self,
         calls: impl Iterator<Item = &'a Cmd> + Clone,
         bytes: usize,
@@ -177,7 +180,7 @@ impl Script {
     }
 
     /// A call by hash as a call by source, with the same keys and arguments.
-    pub(super) fn again_by_source(&self, call: &Cmd) -> Cmd {
+    pub(crate) fn again_by_source(&self, call: &Cmd) -> Cmd {
         let mut again = Cmd::new();
         again.arg("EVAL").arg(self.one.text);
         for arg in call.args_iter().skip(2) {
@@ -189,7 +192,7 @@ impl Script {
     }
 
     /// Whether the error means that the server does not have the script.
-    pub(super) fn is_unknown(error: &RedisError) -> bool {
+    pub(crate) fn is_unknown(error: &RedisError) -> bool {
         error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
     }
 }
@@ -212,10 +215,10 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
 const BEFORE_KEYS: usize = 3;
 
 /// The most digits of a number in a command.
-pub(super) const MOST_DIGITS: usize = 20;
+pub(crate) const MOST_DIGITS: usize = 20;
 
 /// Sends one command. An error reply is an error.
-pub(super) async fn send<C: ConnectionLike>(
+pub(crate) async fn send<C: ConnectionLike>(
     connection: &mut C,
     command: &Cmd,
 ) -> RedisResult<Value> {
@@ -227,7 +230,7 @@ pub(super) async fn send<C: ConnectionLike>(
 const THOUSAND_YEARS: u64 = 1000 * 365 * 24 * 60 * 60 * 1000;
 
 /// `ttl` in whole milliseconds, rounded up: a record may live too long, but never too short.
-pub(super) fn millis(ttl: Duration) -> u64 {
+pub(crate) fn millis(ttl: Duration) -> u64 {
     let millis = ttl.as_nanos().div_ceil(1_000_000);
     u64::try_from(millis).map_or(THOUSAND_YEARS, |millis| millis.clamp(1, THOUSAND_YEARS))
 }

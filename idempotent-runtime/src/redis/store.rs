@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::connection::RedisConnection;
-use super::doctor::Doctor;
-use super::executor::Executor;
-use super::filters::Filters;
-use super::listener::Listener;
-use super::records::Records;
-use super::topology::Topology;
-use super::{counting, fencing, listing};
+use crate::redis::bloom::Filters;
+use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::listener::Listener;
+use crate::redis::client::topology::Topology;
+use crate::redis::doctor::Doctor;
+use crate::redis::record::records::Records;
+use crate::redis::record::{counting, fencing, listing};
+use crate::redis::send::executor::Executor;
 use crate::store::key::member_key;
 use crate::store::{
     BloomFilter, BloomStats, Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Hint,
@@ -75,7 +75,7 @@ pub struct RedisStore<C = RedisConnection> {
 }
 
 impl RedisStore {
-    pub(super) fn with_listener(self, topology: Arc<Topology>) -> Self {
+    pub(crate) fn with_listener(self, topology: Arc<Topology>) -> Self {
         let durability = match (self.durability, &*topology) {
             // After a fail-over the disk of the old server does not count.
             (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
@@ -90,14 +90,14 @@ impl RedisStore {
     }
 
     #[cfg(test)]
-    pub(super) fn connection(&self) -> RedisConnection {
+    pub(crate) fn connection(&self) -> RedisConnection {
         self.executor.connection()
     }
 }
 
 impl<C> RedisStore<C> {
     /// `info` has the answers of the servers to `INFO`.
-    pub(super) fn new(executor: Executor<C>, info: &[String], durability: Durability) -> Self {
+    pub(crate) fn new(executor: Executor<C>, info: &[String], durability: Durability) -> Self {
         Self {
             executor,
             records: Records::of_servers(info),

@@ -5,41 +5,41 @@ use std::time::{Duration, SystemTime};
 use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
-use super::super::link::in_time;
+use crate::redis::client::link::in_time;
 use crate::store::Level::{Fine, Note};
 use crate::store::{Finding, Level};
 
-pub(super) struct Examination<C> {
-    pub(super) connection: C,
+pub(crate) struct Examination<C> {
+    pub(crate) connection: C,
     /// The number of replicas that a write waits for.
-    pub(super) wanted: u32,
+    pub(crate) wanted: u32,
     /// The longest time for one answer.
-    pub(super) deadline: Duration,
-    pub(super) findings: Vec<Finding>,
+    pub(crate) deadline: Duration,
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl<C: ConnectionLike> Examination<C> {
-    pub(super) fn report(&mut self, level: Level, found: impl Into<String>, advice: &str) {
+    pub(crate) fn report(&mut self, level: Level, found: impl Into<String>, advice: &str) {
         self.add(Finding::new(level, found).advise(advice));
     }
 
-    pub(super) fn fine(&mut self, found: impl Into<String>) {
+    pub(crate) fn fine(&mut self, found: impl Into<String>) {
         self.add(Finding::new(Fine, found));
     }
 
     /// Adds a finding once, although several nodes of a cluster may have it.
-    pub(super) fn add(&mut self, finding: Finding) {
+    pub(crate) fn add(&mut self, finding: Finding) {
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
     }
 
-    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
+    pub(crate) async fn ask<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         let answer = command.query_async(&mut self.connection);
         in_time(self.deadline, answer).await
     }
 
-    pub(super) async fn clock(&mut self) {
+    pub(crate) async fn clock(&mut self) {
         // No rule depends on this process's clock: only the server's clock decides expiry.
         let Ok((seconds, micros)) = self.ask::<(u64, u32)>(&cmd("TIME")).await else {
             return;
@@ -67,8 +67,8 @@ const LONGEST_APART: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::scripted::Scripted;
     use super::*;
+    use crate::redis::script::scripted::Scripted;
 
     async fn findings_about(reply: &'static str) -> Vec<Finding> {
         let mut examination = Examination {

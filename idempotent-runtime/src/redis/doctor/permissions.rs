@@ -3,15 +3,15 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{Arg, Cmd, Value, cmd};
 
-use super::super::failure::is_forbidden;
-use super::super::listener::Listener;
-use super::super::removal::Removal;
 use super::examination::Examination;
+use crate::redis::client::failure::is_forbidden;
+use crate::redis::client::listener::Listener;
+use crate::redis::record::removal::Removal;
 use crate::store::Level::{Note, Problem};
 use crate::store::{Finding, Level, Mechanism};
 
 impl<C: ConnectionLike> Examination<C> {
-    pub(super) async fn permissions(
+    pub(crate) async fn permissions(
         &mut self,
         removal: &Removal,
         listener: Option<&Listener>,

@@ -3,16 +3,16 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, Value, cmd};
 
-use super::super::failure::is_forbidden;
-use super::super::info::{config, field, is_version_7, texts};
-use super::super::link::in_time;
-use super::super::removal::Removal;
 use super::examination::Examination;
+use crate::redis::client::failure::is_forbidden;
+use crate::redis::client::info::{config, field, is_version_7, texts};
+use crate::redis::client::link::in_time;
+use crate::redis::record::removal::Removal;
 use crate::store::Level::{Note, Problem, Warning};
 
 impl<C: ConnectionLike> Examination<C> {
     /// Examines the servers. Returns whether a server answered. If none did, further questions are useless.
-    pub(super) async fn servers(&mut self, one_server: bool) -> bool {
+    pub(crate) async fn servers(&mut self, one_server: bool) -> bool {
         let info = match self.ask::<Value>(cmd("INFO").arg("everything")).await {
             Ok(reply) => texts(reply),
             Err(error) => {

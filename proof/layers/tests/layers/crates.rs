@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 24] = [
+const RUNTIME: [&str; 30] = [
     "broken",
     "world",
     "sync",
@@ -17,6 +17,12 @@ const RUNTIME: [&str; 24] = [
     "record",
     "store",
     "batch",
+    "redis/script",
+    "redis/client",
+    "redis/send",
+    "redis/record",
+    "redis/bloom",
+    "redis/doctor",
     "redis",
     "sql",
     "result",

@@ -1,0 +1,95 @@
+//! Bloom filters with the server's module.
+
+use ::redis::RedisResult;
+use ::redis::aio::ConnectionLike;
+
+use super::buckets::{Buckets, count, mark, stats_of};
+use crate::redis::bloom::ring::{clock, put, turn};
+use crate::redis::script::{Script, each};
+use crate::redis::send::executor::Executor;
+use crate::store::filter::{Shape, float};
+use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
+
+/// Returns `1` if a bucket has the member or is full, else `0`, and inserts the member into the current bucket. The arguments after
+/// the width are the member, and the capacity and the error rate of a bucket.
+///
+/// A bucket does not grow, because a growing filter is a chain of filters and becomes slower. A full bucket accepts no more
+/// members, so as long as it exists every member is perhaps seen.
+static INSERT: Script = each!(
+    3,
+    turn!(3),
+    "local function seen_in(key)
+  return call('BF.EXISTS', key, ARGV[a + 1]) == 1 or call('BF.CARD', key) >= tonumber(ARGV[a + 2])
+end
+if seen_in(bucket) then return 1 end
+local seen = 0
+for at = k, last do
+  if KEYS[at] ~= bucket and seen_in(KEYS[at]) then
+    seen = 1
+    break
+  end
+end
+",
+    put!(
+        "call('BF.RESERVE', bucket, ARGV[a + 3], ARGV[a + 2], 'NONSCALING')",
+        "call('BF.ADD', bucket, ARGV[a + 1])
+return seen"
+    )
+);
+
+/// Returns the age of the current bucket in widths, and the number of members of each bucket, newest first.
+static STATS: Script = Script::new(concat!(
+    "local width = ARGV[1]
+",
+    clock!(),
+    "local counts = {}
+for back = 0, #KEYS - 1 do
+  counts[#counts + 1] = redis.call('BF.CARD', KEYS[(turn - back) % #KEYS + 1])
+end
+return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
+));
+
+pub(crate) async fn insert<C>(
+    executor: &Executor<C>,
+    filter: &BloomFilter,
+    member: &[u8],
+) -> Result<RedisResult<Hint>, StoreError>
+where
+    C: ConnectionLike + Clone + Send + Sync + 'static,
+{
+    let capacity = filter.capacity.to_string();
+    let error_rate = (filter.error_rate / 2.0).to_string();
+    let ring = Buckets::new(filter.retention);
+    let width = ring.width();
+    let args = [
+        width.as_bytes(),
+        member,
+        capacity.as_bytes(),
+        error_rate.as_bytes(),
+    ];
+    mark(executor, &INSERT, ring, &prefix(filter), &args).await
+}
+
+pub(crate) async fn stats<C: ConnectionLike>(
+    connection: &mut C,
+    filter: &BloomFilter,
+) -> RedisResult<BloomStats> {
+    let shape = Shape::of(filter);
+    let counts = count(connection, &STATS, &prefix(filter), filter).await?;
+    Ok(stats_of(filter, counts, |members| {
+        let error_rate = if members < filter.capacity {
+            shape.error_rate(shape.set(members))
+        } else {
+            1.0
+        };
+        (float(members), error_rate)
+    }))
+}
+
+/// The prefix of the keys.
+fn prefix(filter: &BloomFilter) -> String {
+    format!(
+        "{}:bf:{}:{}",
+        filter.key, filter.capacity, filter.error_rate
+    )
+}

@@ -1,0 +1,128 @@
+//! Connections for writes that wait for replicas.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::redis::{RedisError, RedisResult};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::replicas::{Acknowledged, Replicas};
+use crate::redis::client::unusable::is_unusable;
+use crate::redis::script::Script;
+
+/// A few connections, made on demand, with one write or one batch of writes at a time on each.
+///
+/// `WAIT` blocks every other command on its connection, so these connections are for such writes only.
+pub(crate) struct Lanes {
+    model: RedisConnection,
+    idle: Mutex<VecDeque<RedisConnection>>,
+    free: Semaphore,
+}
+
+/// The most single writes of a store that wait for replicas at once. Each takes about two round trips. Batches have their own
+/// limit.
+const MAX_LANES: usize = 16;
+
+impl Lanes {
+    /// Lanes to the servers of `model`, which is not used itself.
+    pub(crate) fn to(model: RedisConnection) -> Self {
+        Self {
+            model,
+            idle: Mutex::default(),
+            free: Semaphore::new(MAX_LANES),
+        }
+    }
+
+    pub(crate) async fn run(
+        &self,
+        replicas: Replicas,
+        script: &Script,
+        keys: &[&str],
+        args: &[&[u8]],
+    ) -> RedisResult<Acknowledged> {
+        let permit = self.free.acquire().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let idle = self.idle().pop_front();
+        let mut lane = self.lane(idle, Some(permit));
+        lane.connect().await?;
+        let reply = replicas.run(lane.begin(), script, keys, args).await;
+        lane.end(reply.as_ref().err().into_iter());
+        reply
+    }
+
+    /// Waits until an idle connection is usable, or the attempt to make it has failed.
+    pub(crate) async fn prepare(&self) {
+        let idle = self.idle().pop_front();
+        let mut lane = self.lane(idle, None);
+        let _ = lane.connect().await;
+        // The batch takes the connection from this end, also to get the error of a failed attempt.
+        lane.is_reusable = false;
+        self.idle().push_front(lane.connection.clone());
+    }
+
+    /// An idle connection for a batch; `None` if another batch took the prepared connection.
+    pub(crate) fn take(&self) -> Option<Lane<'_>> {
+        let idle = self.idle().pop_front()?;
+        Some(self.lane(Some(idle), None))
+    }
+
+    fn lane<'a>(
+        &'a self,
+        idle: Option<RedisConnection>,
+        permit: Option<SemaphorePermit<'a>>,
+    ) -> Lane<'a> {
+        Lane {
+            lanes: self,
+            connection: idle.unwrap_or_else(|| self.model.duplicate()),
+            is_reusable: true,
+            _permit: permit,
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, VecDeque<RedisConnection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that one write or one batch of writes uses.
+pub(crate) struct Lane<'a> {
+    lanes: &'a Lanes,
+    connection: RedisConnection,
+    /// No write is in flight on it. A dropped write may block the connection until its `WAIT` ends. Then the next write would
+    /// be late, perhaps after its caller has given up.
+    is_reusable: bool,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl Lane<'_> {
+    pub(crate) async fn connect(&self) -> RedisResult<()> {
+        self.connection.connect().await
+    }
+
+    /// The connection for a write that begins now.
+    pub(crate) fn begin(&mut self) -> &mut RedisConnection {
+        // The client of a cluster reconnects by itself, and its connections to other nodes are usable. New connections take
+        // longest to make when a node hangs.
+        self.is_reusable = self.connection.is_cluster();
+        &mut self.connection
+    }
+
+    /// The write has ended, with these errors.
+    pub(crate) fn end<'e>(&mut self, mut errors: impl Iterator<Item = &'e RedisError>) {
+        // The same failure has probably broken all connections, so the next write should not use one of them.
+        if errors.any(is_unusable) && !self.connection.is_cluster() {
+            self.lanes.idle().clear();
+        } else {
+            self.is_reusable = true;
+        }
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        if self.is_reusable {
+            self.lanes.idle().push_back(self.connection.clone());
+        }
+    }
+}
