@@ -17,9 +17,9 @@
 mod broken;
 #[cfg(test)]
 mod interleavings;
-mod lane;
 mod queue;
 mod refusal;
+mod runtime_queue;
 #[cfg(feature = "shuttle")]
 pub mod schedules;
 #[cfg(test)]
@@ -34,9 +34,9 @@ use tokio::runtime::Handle;
 
 #[cfg(any(test, feature = "shuttle"))]
 pub(crate) use self::broken::Broken;
-pub(crate) use self::lane::Submitted;
-use self::lane::{Lane, Shared};
 pub(crate) use self::queue::Limits;
+pub(crate) use self::runtime_queue::Submitted;
+use self::runtime_queue::{RuntimeQueue, Shared};
 pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
 use crate::broken::broken;
 use crate::sync::{AtomicUsize, RwLock};
@@ -44,23 +44,23 @@ use crate::sync::{AtomicUsize, RwLock};
 /// The batches on one connection.
 pub(crate) struct Batches<T: Batched> {
     shared: Arc<Shared<T>>,
-    lanes: RwLock<Vec<Arc<Lane<T>>>>,
+    queues: RwLock<Vec<Arc<RuntimeQueue<T>>>>,
 }
 
 /// How to send an operation.
-pub(crate) enum Way<'a, T: Batched> {
+pub(crate) enum Route<'a, T: Batched> {
     /// The caller sends the operation by itself, and drops this after the answer.
-    Inline(Option<Inline<'a>>),
+    Inline(Option<InlinePermit<'a>>),
     /// The operation is queued, and sent together with others.
-    Queue(Entrance<T>),
+    Queued(QueueSender<T>),
 }
 
 /// An operation that its caller sends.
-pub(crate) struct Inline<'a>(&'a AtomicUsize);
+pub(crate) struct InlinePermit<'a>(&'a AtomicUsize);
 
-/// The entrance to the queue of the current runtime.
-pub(crate) struct Entrance<T: Batched> {
-    lane: Arc<Lane<T>>,
+/// Sends to the queue of the current runtime.
+pub(crate) struct QueueSender<T: Batched> {
+    runtime_queue: Arc<RuntimeQueue<T>>,
     runtime: Handle,
 }
 
@@ -74,57 +74,59 @@ impl<T: Transport> Batches<T> {
         };
         Self {
             shared: Arc::new(shared),
-            lanes: RwLock::new(Vec::new()),
+            queues: RwLock::new(Vec::new()),
         }
     }
 
-    /// The way of an operation that is sent now. Outside of a runtime its caller sends it.
-    pub(crate) fn way(&self) -> Way<'_, T> {
+    /// The route of an operation that is sent now. Outside of a runtime its caller sends it.
+    pub(crate) fn route(&self) -> Route<'_, T> {
         let Shared { limits, inline, .. } = &*self.shared;
         if self.shared.tasks.load(Ordering::Relaxed) == 0 && !broken!(Broken::QueuesAlone) {
-            let pass = Inline(inline);
+            let permit = InlinePermit(inline);
             if inline.fetch_add(1, Ordering::Relaxed) < limits.inline {
-                return Way::Inline(Some(pass));
+                return Route::Inline(Some(permit));
             }
         }
         match Handle::try_current() {
-            Ok(runtime) => Way::Queue(Entrance {
-                lane: self.lane_of(&runtime),
+            Ok(runtime) => Route::Queued(QueueSender {
+                runtime_queue: self.queue_of(&runtime),
                 runtime,
             }),
-            Err(_) => Way::Inline(None),
+            Err(_) => Route::Inline(None),
         }
     }
 
-    fn lane_of(&self, runtime: &Handle) -> Arc<Lane<T>> {
+    fn queue_of(&self, runtime: &Handle) -> Arc<RuntimeQueue<T>> {
         let id = runtime.id();
-        let is_its_lane = |lane: &&Arc<Lane<T>>| lane.runtime == id || broken!(Broken::SharesLanes);
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.iter().find(is_its_lane) {
-            return Arc::clone(lane);
+        let is_its_queue = |runtime_queue: &&Arc<RuntimeQueue<T>>| {
+            runtime_queue.runtime == id || broken!(Broken::SharesQueues)
+        };
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime_queue) = queues.iter().find(is_its_queue) {
+            return Arc::clone(runtime_queue);
         }
-        drop(lanes);
-        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lane) = lanes.iter().find(is_its_lane) {
-            return Arc::clone(lane);
+        drop(queues);
+        let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime_queue) = queues.iter().find(is_its_queue) {
+            return Arc::clone(runtime_queue);
         }
-        // A lane that no task and no caller uses may belong to a runtime that has ended.
-        lanes.retain(|lane| Arc::strong_count(lane) > 1);
-        let lane = Arc::new(Lane::new(id, Arc::clone(&self.shared)));
-        lanes.push(Arc::clone(&lane));
-        lane
+        // A queue that no task and no caller uses may belong to a runtime that has ended.
+        queues.retain(|runtime_queue| Arc::strong_count(runtime_queue) > 1);
+        let runtime_queue = Arc::new(RuntimeQueue::new(id, Arc::clone(&self.shared)));
+        queues.push(Arc::clone(&runtime_queue));
+        runtime_queue
     }
 }
 
 impl<T: Transport> Shared<T> {
-    /// Notes that a task of a lane has ended.
+    /// Notes that a task of a queue has ended.
     fn end_task(&self) {
         self.tasks.fetch_sub(1, Ordering::AcqRel);
         self.transport.rest();
     }
 }
 
-impl<T: Transport> Entrance<T> {
+impl<T: Transport> QueueSender<T> {
     /// Queues an operation.
     ///
     /// # Errors
@@ -132,11 +134,11 @@ impl<T: Transport> Entrance<T> {
     /// `NotApplied` if the queue is full, or if the runtime ends before the operation is sent; `Unknown` if the runtime ends
     /// before the answer.
     pub(crate) fn submit(self, operation: T::Operation) -> Submitted<T> {
-        self.lane.submit(&self.runtime, operation)
+        self.runtime_queue.submit(&self.runtime, operation)
     }
 }
 
-impl Drop for Inline<'_> {
+impl Drop for InlinePermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -146,8 +148,8 @@ impl Drop for Inline<'_> {
 impl<T: Batched> Batches<T> {
     /// Whether operations wait and no task will ever take them.
     pub(crate) fn is_stuck(&self) -> bool {
-        let lanes = self.lanes.read().unwrap_or_else(PoisonError::into_inner);
-        lanes.iter().any(|lane| lane.is_stuck())
+        let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
+        queues.iter().any(|runtime_queue| runtime_queue.is_stuck())
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Broken {
     /// A task ends after an answer, although operations wait and no other task takes them.
     ForgetsQueue,
     /// All runtimes share a queue.
-    SharesLanes,
+    SharesQueues,
     /// Overdue batches hold up the queue.
     CountsOverdue,
     /// A server that does not answer gathers more and more overdue batches.

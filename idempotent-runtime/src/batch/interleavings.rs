@@ -17,7 +17,7 @@ use tokio::time::advance;
 
 use super::Broken;
 use super::tests::end_tasks;
-use super::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
+use super::{Answer, Batched, Batches, Limits, Operation, Route, Transport};
 use crate::broken;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -138,11 +138,10 @@ impl World {
         match step {
             Step::Submit => {
                 let number = self.callers.len();
-                let Way::Queue(entrance) = self.batches.way() else {
+                let Route::Queued(sender) = self.batches.route() else {
                     return Err("the operation is not queued".to_owned());
                 };
-                self.callers
-                    .push(Some(Box::pin(entrance.submit(Op(number)))));
+                self.callers.push(Some(Box::pin(sender.submit(Op(number)))));
             }
             Step::Run => yield_now().await,
             Step::Reply => {

@@ -11,7 +11,7 @@ use shuttle::future::{block_on, yield_now};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Runner, thread};
 
-use super::{Answer, Batched, Batches, Broken, Limits, Operation, Transport, Way};
+use super::{Answer, Batched, Batches, Broken, Limits, Operation, Route, Transport};
 use crate::broken;
 
 const THREADS: usize = 3;
@@ -98,9 +98,9 @@ fn batches(in_flight: usize) -> (Arc<Batches<Wire>>, Arc<Echo>) {
 }
 
 fn submit(batches: &Batches<Wire>, number: usize) -> super::Submitted<Wire> {
-    match batches.way() {
-        Way::Queue(entrance) => entrance.submit(Number(number)),
-        Way::Inline(_) => panic!("no operation goes alone"),
+    match batches.route() {
+        Route::Queued(sender) => sender.submit(Number(number)),
+        Route::Inline(_) => panic!("no operation goes alone"),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Bloom filters: in bitmaps, or with the server's module if it has one.
 //!
-//! Both use a [`Ring`](ring::Ring) with two buckets per retention. The filters of the module have other keys than the
+//! Both use [`TimeBuckets`](time_buckets::TimeBuckets), two for each retention. The filters of the module have other keys than the
 //! bitmaps, so a server that gains or loses the module never finds a value of the wrong type.
 
 mod bitmaps;
 mod buckets;
 mod module;
-mod ring;
+mod time_buckets;
 
 use std::fmt;
 use std::sync::Arc;

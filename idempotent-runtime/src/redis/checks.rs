@@ -3,7 +3,7 @@
 use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, RedisResult, Value, cmd, pipe};
 
-use crate::redis::client::commands::sends_once;
+use crate::redis::client::connection_like::sends_once;
 use crate::redis::client::failure::{is_forbidden, refused};
 use crate::redis::client::info::{config, field, mode};
 use crate::redis::record::scripts::OF_MOST_CALLS;

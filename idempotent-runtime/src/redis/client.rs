@@ -1,8 +1,8 @@
 //! How a Redis is reached: its address, the connections that reconnect, and the errors of the client library.
 
 pub(crate) mod cluster;
-pub(crate) mod commands;
 pub(crate) mod connection;
+pub(crate) mod connection_like;
 pub(crate) mod failure;
 pub(crate) mod info;
 pub(crate) mod link;

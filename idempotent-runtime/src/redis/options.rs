@@ -8,8 +8,8 @@ use tokio::time::timeout;
 
 use crate::batch::Limits;
 use crate::redis::checks::{self, refuse_eviction, refuse_sentinel};
-use crate::redis::client::commands::place_of;
 use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::connection_like::place_of;
 use crate::redis::client::failure::{is_forbidden, of_connection};
 use crate::redis::client::info::{mode, texts};
 use crate::redis::client::replicas::Replicas;

@@ -3,7 +3,7 @@
 pub(crate) mod batching;
 pub(crate) mod executor;
 pub(crate) mod gathering;
-pub(crate) mod lanes;
 pub(crate) mod large;
 pub(crate) mod nodes;
 pub(crate) mod replicated;
+pub(crate) mod wait_connections;

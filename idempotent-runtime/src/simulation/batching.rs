@@ -12,7 +12,7 @@ use super::message::{Message, Reply};
 use super::net::Net;
 use super::op::{Answer, Op};
 use super::source;
-use crate::batch::{self, Batched, Batches, Limits, Operation, Transport, Way};
+use crate::batch::{self, Batched, Batches, Limits, Operation, Route, Transport};
 use crate::store::{Claim, StoreErrorKind, Swap};
 
 /// What a seed decides about batches. Chances are in a thousand.
@@ -97,15 +97,15 @@ impl Engines {
         }
     }
 
-    /// The connection of an operation, and its way there.
-    fn way(&self, sends: Sends) -> (usize, Way<'_, Connection>) {
+    /// The connection of an operation, and its route there.
+    fn route(&self, sends: Sends) -> (usize, Route<'_, Connection>) {
         let [operations, renewals] = &self.connections;
         let is_renewal =
             sends == Sends::Renewal && !source::runs_mutant(Mutant::BatchMixesRenewals);
-        match operations.way() {
-            way if !is_renewal => (0, way),
-            lone @ Way::Inline(_) if self.mixes_renewals => (0, lone),
-            _ => (1, renewals.way()),
+        match operations.route() {
+            route if !is_renewal => (0, route),
+            lone @ Route::Inline(_) if self.mixes_renewals => (0, lone),
+            _ => (1, renewals.route()),
         }
     }
 
@@ -125,10 +125,10 @@ impl Engines {
             queued: queued.clone(),
             has_answer: false,
         };
-        let (connection, way) = self.way(queued.0.sends);
+        let (connection, route) = self.route(queued.0.sends);
         let is_single = queued.0.sends == Sends::Look;
-        let reply = match way {
-            Way::Queue(entrance) if !is_single => match entrance.submit(queued).await {
+        let reply = match route {
+            Route::Queued(sender) if !is_single => match sender.submit(queued).await {
                 Ok(reply) => reply,
                 Err(error) => Err(error.kind()),
             },

@@ -27,7 +27,7 @@ use super::database::Database;
 use super::database::batch::{Change, Failed, Found, Request, Stage};
 use super::failure;
 use super::retryable::is_retryable;
-use crate::batch::{Answer, Batched, Batches, Entrance, Limits, Transport, Way};
+use crate::batch::{Answer, Batched, Batches, Limits, QueueSender, Route, Transport};
 use crate::broken::broken;
 use crate::store::last_poll::is_last_poll;
 use crate::store::longest::Longest;
@@ -114,10 +114,10 @@ impl<DB: Database> Batching<DB> {
     }
 
     /// How to send a change.
-    pub(super) fn way(&self, request: &Request) -> Way<'_, Transactions<DB>> {
-        match self.changes.way() {
-            Way::Queue(_) if request.is_renewal() => self.renewals.way(),
-            way => way,
+    pub(super) fn route(&self, request: &Request) -> Route<'_, Transactions<DB>> {
+        match self.changes.route() {
+            Route::Queued(_) if request.is_renewal() => self.renewals.route(),
+            route => route,
         }
     }
 
@@ -129,7 +129,7 @@ impl<DB: Database> Batching<DB> {
     /// ends before the change is sent; `Unknown` if the runtime ends before the answer.
     pub(super) async fn submit(
         &self,
-        entrance: Entrance<Transactions<DB>>,
+        sender: QueueSender<Transactions<DB>>,
         request: Request,
         unsent: &mut Unsent<'_>,
     ) -> Result<Reply, StoreError> {
@@ -144,7 +144,7 @@ impl<DB: Database> Batching<DB> {
             ticket,
             sends: 0,
         };
-        let mut submitted = pin!(entrance.submit(queued));
+        let mut submitted = pin!(sender.submit(queued));
         poll_fn(|cx| match submitted.as_mut().poll(cx) {
             Poll::Ready(answer) => {
                 Poll::Ready(answer.map_err(|error| error.place(failure::place(&self.pool))))

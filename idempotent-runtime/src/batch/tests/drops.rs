@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::server::{QUEUED, Setup, TRIP, op, settle};
 use super::{HOUR, assert_kept, paused};
 use crate::batch::Broken;
-use crate::batch::Way;
+use crate::batch::Route;
 use crate::broken;
 use crate::store::StoreErrorKind;
 
@@ -129,7 +129,7 @@ fn a_runtime_that_nobody_drives_does_not_hold_up_another() {
         drop(left);
         is_answered
     };
-    broken::assert_kept(rule, &[Broken::SharesLanes]);
+    broken::assert_kept(rule, &[Broken::SharesQueues]);
 }
 
 #[test]
@@ -149,6 +149,10 @@ fn a_panic_of_the_transport_answers_its_callers_and_later_callers_go_on() {
 #[test]
 fn outside_of_a_runtime_each_caller_sends_its_operation() {
     let setup = Setup::new(QUEUED);
-    let ways = [setup.batches.way(), setup.batches.way()];
-    assert!(ways.iter().all(|way| matches!(way, Way::Inline(None))));
+    let routes = [setup.batches.route(), setup.batches.route()];
+    assert!(
+        routes
+            .iter()
+            .all(|route| matches!(route, Route::Inline(None)))
+    );
 }

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{advance, sleep};
 
-use crate::batch::{Answer, Batched, Batches, Limits, Operation, Transport, Way};
+use crate::batch::{Answer, Batched, Batches, Limits, Operation, Route, Transport};
 use crate::store::StoreError;
 
 /// The time between a request and its reply.
@@ -163,13 +163,13 @@ impl Setup {
         let batches = Arc::clone(&self.batches);
         let server = Arc::clone(&self.server);
         async move {
-            match batches.way() {
-                Way::Inline(_inline) => {
+            match batches.route() {
+                Route::Inline(_inline) => {
                     let number = op.number;
                     let _ = server.send(vec![op]).await;
                     Ok(number)
                 }
-                Way::Queue(entrance) => entrance.submit(op).await,
+                Route::Queued(sender) => sender.submit(op).await,
             }
         }
     }

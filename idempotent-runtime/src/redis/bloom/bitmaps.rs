@@ -6,7 +6,7 @@ use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
 use super::buckets::{Buckets, count, mark, stats_of};
-use crate::redis::bloom::ring::{clock, put, turn};
+use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
 use crate::redis::script::{Script, each};
 use crate::redis::send::executor::Executor;
 use crate::store::filter::Shape;
@@ -24,7 +24,7 @@ use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 /// server as much as the write.
 static INSERT: Script = each!(
     3,
-    turn!(3),
+    current_bucket!(3),
     "local function seen_in(key)
   for at = a + 2, z do
     if call('GETBIT', key, ARGV[at]) == 0 then return false end
@@ -79,8 +79,8 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     let shape = Shape::of(filter);
-    let ring = Buckets::new(filter.retention);
-    let width = ring.width();
+    let buckets = Buckets::new(filter.retention);
+    let width = buckets.width();
     let count = 2 + shape.hashes as usize;
     let mut text = String::with_capacity(width.len() + count * "4294967295 ".len());
     text.push_str(&width);
@@ -90,7 +90,7 @@ where
     }
     let mut args = Vec::with_capacity(count);
     args.extend(text.split(' ').map(str::as_bytes));
-    mark(executor, &INSERT, ring, &prefix(filter, shape), &args).await
+    mark(executor, &INSERT, buckets, &prefix(filter, shape), &args).await
 }
 
 pub(crate) async fn stats<C: ConnectionLike>(

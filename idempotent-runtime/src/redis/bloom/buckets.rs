@@ -5,27 +5,27 @@ use std::iter;
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult};
 
-use crate::redis::bloom::ring::Ring;
+use crate::redis::bloom::time_buckets::TimeBuckets;
 use crate::redis::script::Script;
 use crate::redis::send::executor::Executor;
 use crate::store::filter::Bucket;
 use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Three slots are two buckets for each retention, and the current bucket. Every insertion reads all of them.
-pub(crate) type Buckets = Ring<3>;
+pub(crate) type Buckets = TimeBuckets<3>;
 
-/// Inserts by a script into the current bucket of a ring whose keys begin with `name`. An error of the server is in the reply.
+/// Inserts by a script into the current one of the buckets whose keys begin with `name`. An error of the server is in the reply.
 pub(crate) async fn mark<C>(
     executor: &Executor<C>,
     script: &'static Script,
-    ring: Buckets,
+    buckets: Buckets,
     name: &str,
     args: &[&[u8]],
 ) -> Result<RedisResult<Hint>, StoreError>
 where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
-    let keys = ring.newest_keys(name);
+    let keys = buckets.newest_keys(name);
     let reply = executor.run_with_others(script, &keys.all(), args).await?;
     Ok(reply.and_then(|seen| {
         Ok(if bool::from_redis_value(seen)? {

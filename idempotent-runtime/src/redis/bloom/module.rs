@@ -4,7 +4,7 @@ use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 
 use super::buckets::{Buckets, count, mark, stats_of};
-use crate::redis::bloom::ring::{clock, put, turn};
+use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
 use crate::redis::script::{Script, each};
 use crate::redis::send::executor::Executor;
 use crate::store::filter::{Shape, float};
@@ -17,7 +17,7 @@ use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 /// members, so as long as it exists every member is perhaps seen.
 static INSERT: Script = each!(
     3,
-    turn!(3),
+    current_bucket!(3),
     "local function seen_in(key)
   return call('BF.EXISTS', key, ARGV[a + 1]) == 1 or call('BF.CARD', key) >= tonumber(ARGV[a + 2])
 end
@@ -59,15 +59,15 @@ where
 {
     let capacity = filter.capacity.to_string();
     let error_rate = (filter.error_rate / 2.0).to_string();
-    let ring = Buckets::new(filter.retention);
-    let width = ring.width();
+    let buckets = Buckets::new(filter.retention);
+    let width = buckets.width();
     let args = [
         width.as_bytes(),
         member,
         capacity.as_bytes(),
         error_rate.as_bytes(),
     ];
-    mark(executor, &INSERT, ring, &prefix(filter), &args).await
+    mark(executor, &INSERT, buckets, &prefix(filter), &args).await
 }
 
 pub(crate) async fn stats<C: ConnectionLike>(

@@ -66,7 +66,7 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     let times = [millis(ttl), millis(lasts(ttl))].map(|millis| millis.to_string());
-    let most = records.most();
+    let most = records.limit();
     let args = [
         value,
         times[0].as_bytes(),

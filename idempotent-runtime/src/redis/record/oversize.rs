@@ -17,7 +17,7 @@ use crate::store::longest::Longest;
 #[derive(Clone, Default)]
 pub(crate) struct Oversize {
     longest: Longest,
-    met: Arc<AtomicBool>,
+    may_exist: Arc<AtomicBool>,
 }
 
 impl Oversize {
@@ -26,12 +26,12 @@ impl Oversize {
     }
 
     /// Whether a long record was found, or may exist.
-    pub(crate) fn is_met(&self) -> bool {
-        self.met.load(Ordering::Relaxed)
+    pub(crate) fn may_exist(&self) -> bool {
+        self.may_exist.load(Ordering::Relaxed)
     }
 
     /// The number of bytes of a record that are read, as an argument of the scripts.
-    pub(crate) fn most(&self) -> String {
+    pub(crate) fn limit(&self) -> String {
         let most = self.longest.to_read();
         most.map_or_else(|| "-1".to_owned(), |most| most.to_string())
     }
@@ -40,7 +40,7 @@ impl Oversize {
     pub(crate) fn cut(&self, stored: Vec<u8>) -> Bytes {
         match self.longest.to_read() {
             Some(most) if stored.len() >= most => {
-                self.met.store(true, Ordering::Relaxed);
+                self.may_exist.store(true, Ordering::Relaxed);
                 Bytes::copy_from_slice(&stored[..most])
             }
             _ => stored.into(),
@@ -48,31 +48,31 @@ impl Oversize {
     }
 
     /// Measures how long the answer to `SET … GET` takes.
-    pub(crate) fn start_wait(&self) -> Waiting<'_> {
+    pub(crate) fn start_timer(&self) -> TimedClaim<'_> {
         let since = Some(Instant::now());
-        Waiting {
-            met: &self.met,
+        TimedClaim {
+            may_exist: &self.may_exist,
             since,
         }
     }
 }
 
 /// A claim without an answer yet. Dropping it after a while counts as a long record.
-pub(crate) struct Waiting<'a> {
-    met: &'a AtomicBool,
+pub(crate) struct TimedClaim<'a> {
+    may_exist: &'a AtomicBool,
     since: Option<Instant>,
 }
 
-impl Waiting<'_> {
+impl TimedClaim<'_> {
     pub(crate) fn answered(mut self) {
         self.since = None;
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for TimedClaim<'_> {
     fn drop(&mut self) {
         if self.since.is_some_and(|since| since.elapsed() >= LONG) {
-            self.met.store(true, Ordering::Relaxed);
+            self.may_exist.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -87,27 +87,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_was_given_up_after_a_while_counts_as_oversize() {
         let oversize = Oversize::default();
-        drop(oversize.start_wait());
-        let answered = oversize.start_wait();
+        drop(oversize.start_timer());
+        let answered = oversize.start_timer();
         tokio::time::advance(LONG).await;
         answered.answered();
-        assert!(!oversize.is_met());
-        let given_up = oversize.start_wait();
+        assert!(!oversize.may_exist());
+        let given_up = oversize.start_timer();
         tokio::time::advance(LONG).await;
         drop(given_up);
-        assert!(oversize.is_met());
+        assert!(oversize.may_exist());
     }
 
     #[test]
     fn only_records_longer_than_allowed_are_cut() {
         let oversize = Oversize::default();
-        assert_eq!(oversize.most(), "-1");
+        assert_eq!(oversize.limit(), "-1");
         assert_eq!(oversize.cut(vec![7; 9]).len(), 9);
         oversize.clone().allow(5);
-        assert_eq!(oversize.most(), "6");
+        assert_eq!(oversize.limit(), "6");
         assert_eq!(oversize.cut(vec![7; 5]).len(), 5);
-        assert!(!oversize.is_met());
+        assert!(!oversize.may_exist());
         assert_eq!(oversize.cut(vec![7; 9]).len(), 6);
-        assert!(oversize.is_met());
+        assert!(oversize.may_exist());
     }
 }

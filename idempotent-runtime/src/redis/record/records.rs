@@ -6,7 +6,7 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, RedisResult, Value};
 use bytes::Bytes;
 
-use crate::batch::Way;
+use crate::batch::Route;
 use crate::redis::client::info::is_version_7;
 use crate::redis::record::oversize::Oversize;
 use crate::redis::record::removal::{Removal, Target};
@@ -53,8 +53,8 @@ impl Records {
     }
 
     /// The number of bytes of a record that are read, as an argument of the scripts.
-    pub(crate) fn most(&self) -> String {
-        self.oversize.most()
+    pub(crate) fn limit(&self) -> String {
+        self.oversize.limit()
     }
 
     pub(crate) async fn claim<C>(
@@ -74,12 +74,12 @@ impl Records {
             return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
         }
         let batching = executor.batching(key);
-        let reply = match batching.way() {
-            Way::Queue(entrance) => {
+        let reply = match batching.route() {
+            Route::Queued(sender) => {
                 let digest = batching.digest(key);
                 let claim = self.claim_request(key, value, ttl, digest);
-                let waiting = self.oversize.start_wait();
-                let reply = executor.submit(entrance, claim).await;
+                let waiting = self.oversize.start_timer();
+                let reply = executor.submit(sender, claim).await;
                 waiting.answered();
                 let reply = reply?;
                 if executor.must_repeat(&reply) {
@@ -87,10 +87,10 @@ impl Records {
                 }
                 reply
             }
-            Way::Inline(_inline) if self.oversize.is_met() => {
+            Route::Inline(_inline) if self.oversize.may_exist() => {
                 return Box::pin(self.claim_otherwise(executor, key, value, ttl)).await;
             }
-            Way::Inline(_inline) => {
+            Route::Inline(_inline) => {
                 let mut connection = executor.connection();
                 self.set_if_free(&mut connection, key, value, ttl).await
             }
@@ -100,7 +100,7 @@ impl Records {
 
     /// A claim that is sent together with other operations.
     fn claim_request(&self, key: &str, value: &[u8], ttl: u64, digest: u64) -> Request {
-        if self.oversize.is_met() {
+        if self.oversize.may_exist() {
             let limits = self.claim_limits(ttl);
             let args = claim_args(value, &limits);
             return Request::script(&CLAIM, &[key], &args, Some(digest));
@@ -118,7 +118,7 @@ impl Records {
         ttl: u64,
     ) -> RedisResult<Value> {
         let set = set_if_free(key, value, ttl);
-        let waiting = self.oversize.start_wait();
+        let waiting = self.oversize.start_timer();
         let reply = send(connection, &set).await;
         waiting.answered();
         reply
@@ -139,7 +139,7 @@ impl Records {
             return self.claim_by_script(executor, key, value, ttl).await;
         }
         let (mut connection, _turn) = executor.connection_for(key).await;
-        let reply = if self.oversize.is_met() {
+        let reply = if self.oversize.may_exist() {
             let limits = self.claim_limits(ttl);
             let args = claim_args(value, &limits);
             CLAIM.run(&mut connection, &[key], &args).await
@@ -197,7 +197,7 @@ impl Records {
 
     /// The arguments of [`CLAIM`] after the value: the time to live, and the most bytes of a value that it returns.
     fn claim_limits(&self, ttl: u64) -> [String; 2] {
-        [ttl.to_string(), self.oversize.most()]
+        [ttl.to_string(), self.oversize.limit()]
     }
 
     /// `notifies`: publishes a notification on the channel with the name of the key.
@@ -283,11 +283,11 @@ impl Records {
         } else {
             let batching = executor.batching(key);
             let mut connection = executor.connection();
-            match batching.way() {
-                Way::Queue(entrance) => {
+            match batching.route() {
+                Route::Queued(sender) => {
                     let digest = batching.digest(key);
                     let (request, native) = removal.request(target, digest);
-                    let reply = executor.submit(entrance, request).await?;
+                    let reply = executor.submit(sender, request).await?;
                     if executor.must_repeat(&reply) {
                         Box::pin(removal.run(&mut connection, target, oversize)).await
                     } else {
@@ -296,7 +296,7 @@ impl Records {
                         resolving.await
                     }
                 }
-                Way::Inline(_inline) => {
+                Route::Inline(_inline) => {
                     let removing = removal.run(&mut connection, target, oversize);
                     removing.await
                 }
@@ -313,7 +313,7 @@ impl Records {
     where
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
-        let most = self.oversize.most();
+        let most = self.oversize.limit();
         let reply = executor.run(&READ, &[key], &[most.as_bytes()]).await?;
         let (value, remaining): (Option<Vec<u8>>, i64) = executor.read(reply)?;
         Ok(value.map(|value| Entry {

@@ -232,7 +232,7 @@ async fn read<C: ConnectionLike>(
     target: Target<'_>,
     oversize: &Oversize,
 ) -> RedisResult<Value> {
-    let most = oversize.most();
+    let most = oversize.limit();
     let (keys, args) = ([target.key], [most.as_bytes()]);
     let reply = READ.run(connection, &keys, &args).await?;
     let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;

@@ -17,7 +17,7 @@ use self::pipeline::Sent;
 pub(crate) use self::request::Request;
 use self::unsent::{again, fail};
 pub(crate) use self::waiting::WaitingPipelines;
-use crate::batch::{Answer, Batched, Batches, Limits, Transport, Way};
+use crate::batch::{Answer, Batched, Batches, Limits, Route, Transport};
 use crate::redis::client::connection::RedisConnection;
 
 /// The batches of a store.
@@ -54,16 +54,16 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         }
     }
 
-    /// The way of an operation that is not a renewal.
-    pub(crate) fn way(&self) -> Way<'_, Pipelines<C>> {
-        self.operations.way()
+    /// The route of an operation that is not a renewal.
+    pub(crate) fn route(&self) -> Route<'_, Pipelines<C>> {
+        self.operations.route()
     }
 
-    /// The way of a renewal. If nothing else is in flight, its caller sends it on the connection of the other operations.
-    pub(crate) fn renewal_way(&self) -> Way<'_, Pipelines<C>> {
-        match self.operations.way() {
-            Way::Queue(_) => self.renewals.way(),
-            inline @ Way::Inline(_) => inline,
+    /// The route of a renewal. If nothing else is in flight, its caller sends it on the connection of the other operations.
+    pub(crate) fn renewal_route(&self) -> Route<'_, Pipelines<C>> {
+        match self.operations.route() {
+            Route::Queued(_) => self.renewals.route(),
+            inline @ Route::Inline(_) => inline,
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ::redis::aio::ConnectionLike;
 use ::redis::{FromRedisValue, RedisError, RedisResult, Value};
 
-use crate::batch::{Entrance, Way};
-use crate::redis::client::commands::{place_of, reconnects_itself, sends_once};
+use crate::batch::{QueueSender, Route};
 use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::connection_like::{place_of, reconnects_itself, sends_once};
 use crate::redis::client::failure::Failures;
 use crate::redis::client::info::is_one_server;
 use crate::redis::client::replicas::Replicas;
@@ -38,7 +38,9 @@ pub(crate) struct Executor<C> {
 impl Executor<RedisConnection> {
     /// Allows more connections to the same servers: for large records, for renewals, and for writes that wait for replicas.
     pub(crate) fn with_more_connections(self) -> Self {
-        let replicated = self.replicated.map(|writes| Arc::new(writes.over_lanes()));
+        let replicated = self
+            .replicated
+            .map(|writes| Arc::new(writes.over_wait_connections()));
         let large = Some(Arc::new(Large::on(self.connection.duplicate())));
         let gathering = match self.gathering {
             Gathering::Together(_) => {
@@ -192,7 +194,7 @@ where
     /// Sends a request with others.
     pub(crate) async fn submit(
         &self,
-        entrance: Entrance<Pipelines<C>>,
+        sender: QueueSender<Pipelines<C>>,
         request: Request,
     ) -> Result<RedisResult<Value>, StoreError> {
         let request = if self.has_one_server {
@@ -200,7 +202,7 @@ where
         } else {
             request.alone()
         };
-        let answer = entrance.submit(request).await;
+        let answer = sender.submit(request).await;
         answer.map_err(|error| error.place(self.place().to_owned()))
     }
 
@@ -238,15 +240,15 @@ where
         order: Order,
     ) -> Result<RedisResult<Value>, StoreError> {
         let batching = self.batching(keys[0]);
-        let way = match order {
-            Order::Renewal => batching.renewal_way(),
-            Order::OfKey | Order::Any => batching.way(),
+        let route = match order {
+            Order::Renewal => batching.renewal_route(),
+            Order::OfKey | Order::Any => batching.route(),
         };
-        match way {
-            Way::Queue(entrance) => {
+        match route {
+            Route::Queued(sender) => {
                 let digest = (order != Order::Any).then(|| batching.digest(keys[0]));
                 let request = Request::script(script, keys, args, digest);
-                let reply = self.submit(entrance, request).await?;
+                let reply = self.submit(sender, request).await?;
                 if !self.must_repeat(&reply) {
                     return Ok(reply);
                 }
@@ -254,7 +256,7 @@ where
                 // Boxed, because this is rare and the future of each operation would have room for it.
                 Ok(Box::pin(script.run(&mut connection, keys, args)).await)
             }
-            Way::Inline(_inline) => {
+            Route::Inline(_inline) => {
                 let mut connection = self.connection();
                 Ok(script.run(&mut connection, keys, args).await)
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ::redis::RedisError;
 use ::redis::aio::ConnectionLike;
 
-use crate::batch::Way;
+use crate::batch::Route;
 use crate::redis::send::batching::{Batching, Pipelines};
 
 /// How an operation may be gathered with others.
@@ -73,15 +73,15 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Chosen<'_, C> {
         }
     }
 
-    /// The way of an operation that is not a renewal.
-    pub(crate) fn way(&self) -> Way<'_, Pipelines<C>> {
-        self.batching().map_or(Way::Inline(None), Batching::way)
+    /// The route of an operation that is not a renewal.
+    pub(crate) fn route(&self) -> Route<'_, Pipelines<C>> {
+        self.batching().map_or(Route::Inline(None), Batching::route)
     }
 
-    /// The way of a renewal.
-    pub(crate) fn renewal_way(&self) -> Way<'_, Pipelines<C>> {
+    /// The route of a renewal.
+    pub(crate) fn renewal_route(&self) -> Route<'_, Pipelines<C>> {
         self.batching()
-            .map_or(Way::Inline(None), Batching::renewal_way)
+            .map_or(Route::Inline(None), Batching::renewal_route)
     }
 
     /// The digest of a key, for requests of a batch.

@@ -1,4 +1,4 @@
-//! Writes that wait for replicas: alone on a lane, or many in a batch with one `WAIT`. In a cluster each node has its own batches.
+//! Writes that wait for replicas: alone on a wait_connection, or many in a batch with one `WAIT`. In a cluster each node has its own batches.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -7,21 +7,21 @@ use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 use foldhash::fast::RandomState;
 
-use crate::batch::{Batches, Limits, Way};
+use crate::batch::{Batches, Limits, Route};
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::replicas::{Acknowledged, Replicas};
 use crate::redis::script::Script;
 use crate::redis::send::batching::{Request, WaitingPipelines};
 use crate::redis::send::gathering::{ByNode, Order};
-use crate::redis::send::lanes::Lanes;
 use crate::redis::send::nodes::Nodes;
+use crate::redis::send::wait_connections::WaitConnections;
 use crate::store::StoreError;
 
 /// The writes of a store that wait for replicas.
 pub(crate) struct Replicated<C> {
     connection: C,
     /// `None` on the caller's own connection, where `WAIT` runs on that connection.
-    lanes: Option<Arc<Lanes>>,
+    wait_connections: Option<Arc<WaitConnections>>,
     replicas: Replicas,
     /// `None` if each write is its own request.
     batches: Option<Writes<C>>,
@@ -37,29 +37,34 @@ struct Writes<C> {
     digests: RandomState,
 }
 
-/// Each batch needs a lane, because `WAIT` blocks its connection.
+/// Each batch needs a wait_connection, because `WAIT` blocks its connection.
 const LIMITS: Limits = Limits {
     inline: 2,
     in_flight: 4,
     tasks: 16,
-    // Each part would need its own lane.
+    // Each part would need its own wait_connection.
     parts: 1,
     ..Limits::DEFAULT
 };
 
 impl Replicated<RedisConnection> {
     /// Makes more connections for the writes.
-    pub(crate) fn over_lanes(&self) -> Self {
+    pub(crate) fn over_wait_connections(&self) -> Self {
         let replicas = self.replicas;
-        let over_lanes = move |connection: &RedisConnection, batches| {
-            let lanes = Arc::new(Lanes::to(connection.clone()));
-            Self::with(connection.clone(), Some(lanes), replicas, batches)
+        let over_wait_connections = move |connection: &RedisConnection, batches| {
+            let wait_connections = Arc::new(WaitConnections::new(connection.clone()));
+            Self::with(
+                connection.clone(),
+                Some(wait_connections),
+                replicas,
+                batches,
+            )
         };
-        let writes = over_lanes(&self.connection, self.batches.is_some());
+        let writes = over_wait_connections(&self.connection, self.batches.is_some());
         if self.connection.masters().is_none() {
             return writes;
         }
-        let of_node = move |node: &RedisConnection| over_lanes(node, true);
+        let of_node = move |node: &RedisConnection| over_wait_connections(node, true);
         Self {
             nodes: Some(Arc::new(Nodes::of(self.connection.clone(), of_node))),
             ..writes
@@ -76,11 +81,16 @@ where
         Self::with(connection, None, replicas, batches)
     }
 
-    fn with(connection: C, lanes: Option<Arc<Lanes>>, replicas: Replicas, batches: bool) -> Self {
+    fn with(
+        connection: C,
+        wait_connections: Option<Arc<WaitConnections>>,
+        replicas: Replicas,
+        batches: bool,
+    ) -> Self {
         let batches_of = |limits| {
             let pipelines = WaitingPipelines {
                 connection: connection.clone(),
-                lanes: lanes.clone(),
+                wait_connections: wait_connections.clone(),
                 replicas,
             };
             Batches::new(pipelines, limits)
@@ -95,7 +105,7 @@ where
         });
         Self {
             connection,
-            lanes,
+            wait_connections,
             replicas,
             batches,
             nodes: None,
@@ -113,8 +123,10 @@ where
         keys: &[&str],
         args: &[&[u8]],
     ) -> RedisResult<Acknowledged> {
-        if let Some(lanes) = &self.lanes {
-            lanes.run(self.replicas, script, keys, args).await
+        if let Some(wait_connections) = &self.wait_connections {
+            wait_connections
+                .run(self.replicas, script, keys, args)
+                .await
         } else {
             let mut connection = self.connection.clone();
             self.replicas.run(&mut connection, script, keys, args).await
@@ -156,17 +168,17 @@ where
         let Some(batches) = &self.batches else {
             return Ok(self.run(script, keys, args).await);
         };
-        let way = match batches.operations.way() {
-            Way::Queue(_) if order == Order::Renewal => batches.renewals.way(),
-            way => way,
+        let route = match batches.operations.route() {
+            Route::Queued(_) if order == Order::Renewal => batches.renewals.route(),
+            route => route,
         };
-        match way {
-            Way::Queue(entrance) => {
+        match route {
+            Route::Queued(sender) => {
                 let digest = (order != Order::Any).then(|| batches.digests.hash_one(keys[0]));
                 let request = Request::script(script, keys, args, digest);
-                entrance.submit(request).await
+                sender.submit(request).await
             }
-            Way::Inline(_inline) => Ok(self.run(script, keys, args).await),
+            Route::Inline(_inline) => Ok(self.run(script, keys, args).await),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::SqlStore;
 use super::attempts::Attempts;
-use crate::batch::Way;
+use crate::batch::Route;
 use crate::sql::batching::{Reply, most_bytes};
 use crate::sql::database::Database;
 use crate::sql::database::batch::{Change, Found, Request};
@@ -34,9 +34,9 @@ impl<DB: Database> SqlStore<DB> {
         let Some(batching) = batching.filter(|batching| batching.is_usable()) else {
             return self.change_alone(&request, false, unsent).await;
         };
-        match batching.way(&request) {
-            Way::Inline(_inline) => self.change_alone(&request, false, unsent).await,
-            Way::Queue(entrance) => match batching.submit(entrance, request, unsent).await? {
+        match batching.route(&request) {
+            Route::Inline(_inline) => self.change_alone(&request, false, unsent).await,
+            Route::Queued(sender) => match batching.submit(sender, request, unsent).await? {
                 Reply::Found(found) => Ok(found),
                 Reply::Alone {
                     request,

@@ -16,7 +16,7 @@ use crate::batch::{Answer, Batched, Transport};
 use crate::broken::broken;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::replicas::{Acknowledged, Replicas};
-use crate::redis::send::lanes::Lanes;
+use crate::redis::send::wait_connections::WaitConnections;
 
 /// Sends each batch of writes as a pipeline with one `WAIT` at its end, which waits for all writes of the batch.
 ///
@@ -24,7 +24,7 @@ use crate::redis::send::lanes::Lanes;
 pub(crate) struct WaitingPipelines<C> {
     pub(crate) connection: C,
     /// `None` on the caller's own connection.
-    pub(crate) lanes: Option<Arc<Lanes>>,
+    pub(crate) wait_connections: Option<Arc<WaitConnections>>,
     pub(crate) replicas: Replicas,
 }
 
@@ -57,21 +57,25 @@ impl<C> WaitingPipelines<C> {
         answers.into_iter().map(acknowledge).collect()
     }
 
-    async fn send_on_lane(&self, lanes: &Lanes, batch: Vec<Request>) -> Answers {
-        let Some(mut lane) = lanes.take() else {
+    async fn send_on_wait_connection(
+        &self,
+        wait_connections: &WaitConnections,
+        batch: Vec<Request>,
+    ) -> Answers {
+        let Some(mut wait_connection) = wait_connections.take() else {
             return again(batch);
         };
-        match lane.connect().now_or_never() {
+        match wait_connection.connect().now_or_never() {
             Some(Ok(())) => {}
             Some(Err(error)) => return fail(batch.len(), &error),
             None => return again(batch),
         }
-        let answers = self.send_on(lane.begin(), batch).await;
+        let answers = self.send_on(wait_connection.begin(), batch).await;
         let errors = answers.iter().filter_map(|answer| match answer {
             Answer::Reply(Err(error)) => Some(error),
             _ => None,
         });
-        lane.end(errors);
+        wait_connection.end(errors);
         answers
     }
 }
@@ -87,8 +91,11 @@ where
 {
     async fn ready(&self) {
         // Each operation of the next batch gets the error of a failed attempt.
-        match (&self.lanes, RedisConnection::of(&self.connection)) {
-            (Some(lanes), _) => lanes.prepare().await,
+        match (
+            &self.wait_connections,
+            RedisConnection::of(&self.connection),
+        ) {
+            (Some(wait_connections), _) => wait_connections.prepare().await,
             (None, Some(connection)) => {
                 let _ = connection.connect().await;
             }
@@ -97,8 +104,8 @@ where
     }
 
     async fn send(&self, batch: Vec<Request>) -> Answers {
-        if let Some(lanes) = &self.lanes {
-            return self.send_on_lane(lanes, batch).await;
+        if let Some(wait_connections) = &self.wait_connections {
+            return self.send_on_wait_connection(wait_connections, batch).await;
         }
         if let Some(reconnecting) = RedisConnection::of(&self.connection) {
             match reconnecting.connect().now_or_never() {
@@ -112,7 +119,7 @@ where
     }
 
     fn overdue(&self) {
-        // The lanes are on the same server.
+        // The wait_connections are on the same server.
         if let Some(connection) = RedisConnection::of(&self.connection) {
             connection.probe();
         }

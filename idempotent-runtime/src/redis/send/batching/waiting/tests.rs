@@ -22,7 +22,7 @@ fn batch() -> Vec<Request> {
 async fn send(server: &Scripted, batch: Vec<Request>) -> Answers {
     let transport = WaitingPipelines {
         connection: server.clone(),
-        lanes: None,
+        wait_connections: None,
         replicas: TWO,
     };
     transport.send(batch).await

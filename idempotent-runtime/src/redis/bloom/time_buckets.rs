@@ -26,12 +26,12 @@ use crate::world;
 
 /// The division of a retention into buckets, one fewer than `SLOTS`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ring<const SLOTS: usize> {
+pub(crate) struct TimeBuckets<const SLOTS: usize> {
     /// The width of one bucket, in milliseconds.
     width: u64,
 }
 
-impl<const SLOTS: usize> Ring<SLOTS> {
+impl<const SLOTS: usize> TimeBuckets<SLOTS> {
     /// Divides `retention` into buckets. Each is a millisecond wider than necessary, the millisecond in which it has expired and
     /// its slot is not used yet.
     ///
@@ -62,7 +62,7 @@ impl<const SLOTS: usize> Ring<SLOTS> {
         Keys::of(name, |at| (current + SLOTS - at) % SLOTS)
     }
 
-    /// The first argument of a script that begins with [`turn!`] or ends with [`put!`].
+    /// The first argument of a script that begins with [`current_bucket!`] or ends with [`put!`].
     pub(crate) fn width(self) -> String {
         self.width.to_string()
     }
@@ -106,14 +106,14 @@ macro_rules! clock {
 }
 
 /// The beginning of an operation of a script [of each](crate::redis::script::each) that writes into the current bucket. The keys of the
-/// operation are the [newest keys](Ring::newest_keys) of a [`Ring`] with so many `$slots`, and its first argument is the width.
+/// operation are the [newest keys](TimeBuckets::newest_keys) of a [`TimeBuckets`] with so many `$slots`, and its first argument is the width.
 ///
 /// The rest of the operation may read all keys from `KEYS[k]` to `KEYS[last]`: each is a bucket or is absent. It writes with
 /// [`put!`] into the current bucket, `bucket`. If `ends`, it must read that bucket first, so that a key of another type is refused
 /// before anything changes. `ends` is the expiry that the bucket must get, or nil if its expiry is right.
 ///
 /// `TIME` before a write needs `redis.replicate_commands` (Redis 3.2); from 5.0 on the call has no effect.
-macro_rules! turn {
+macro_rules! current_bucket {
     ($slots:literal) => {
         concat!(
             "if redis.replicate_commands then redis.replicate_commands() end
@@ -136,7 +136,7 @@ end
     };
 }
 
-/// Writes into the bucket of [`turn!`]. `$first` makes the bucket if it is absent, and `$write` follows in either case.
+/// Writes into the bucket of [`current_bucket!`]. `$first` makes the bucket if it is absent, and `$write` follows in either case.
 ///
 /// A bucket without an expiry cannot remain. If the first write is refused, there is no bucket. If `PEXPIREAT` is then refused,
 /// which only a missing permission can cause, the script deletes the bucket and repeats `PEXPIREAT` for its error. It does not
@@ -163,7 +163,7 @@ end
     };
 }
 
-pub(crate) use {clock, put, turn};
+pub(crate) use {clock, current_bucket, put};
 
 #[cfg(test)]
 mod tests {
@@ -181,13 +181,17 @@ mod tests {
             // The numbers of a script are exact up to 2^53.
             (Duration::MAX, "15768000000001"),
         ] {
-            assert_eq!(Ring::<3>::new(retention).width(), half, "{retention:?}");
+            assert_eq!(
+                TimeBuckets::<3>::new(retention).width(),
+                half,
+                "{retention:?}"
+            );
         }
     }
 
     #[test]
     fn there_is_a_slot_for_the_current_bucket() {
-        let keys = Ring::<3>::keys("idem:#bloom:{orders.no}");
+        let keys = TimeBuckets::<3>::keys("idem:#bloom:{orders.no}");
         let slots = ["0", "1", "2"].map(|at| format!("idem:#bloom:{{orders.no}}:{at}"));
         assert_eq!(keys.all(), slots);
     }
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn the_newest_keys_begin_with_the_current_slot() {
         // A bucket is 1001 ms wide.
-        let ring = Ring::<3>::new(Duration::from_secs(2));
+        let ring = TimeBuckets::<3>::new(Duration::from_secs(2));
         for (turn, slots) in [
             (0, ["a:0", "a:2", "a:1"]),
             (1, ["a:1", "a:0", "a:2"]),

@@ -23,20 +23,20 @@ use crate::broken::broken;
 use crate::store::StoreError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
-/// What all lanes share.
+/// What the queues of all runtimes share.
 pub(super) struct Shared<T> {
     pub(super) transport: T,
     pub(super) limits: Limits,
     /// The operations that their callers send now.
     pub(super) inline: AtomicUsize,
-    /// The tasks of all lanes.
+    /// The tasks of the queues of all runtimes.
     pub(super) tasks: AtomicUsize,
 }
 
 /// The operations of the callers of one runtime.
 ///
-/// Each runtime has its lane: a task on a runtime that nobody drives must not hold up the callers of another runtime.
-pub(super) struct Lane<T: Batched> {
+/// Each runtime has its queue: a task on a runtime that nobody drives must not hold up the callers of another runtime.
+pub(super) struct RuntimeQueue<T: Batched> {
     pub(super) runtime: Id,
     shared: Arc<Shared<T>>,
     queue: Mutex<Queue<T::Operation, T::Reply>>,
@@ -48,22 +48,22 @@ pub(super) struct Lane<T: Batched> {
     gone: AtomicUsize,
 }
 
-impl<T: Batched> Lane<T> {
-    fn queue(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
+impl<T: Batched> RuntimeQueue<T> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(any(test, feature = "shuttle"))]
-impl<T: Batched> Lane<T> {
+impl<T: Batched> RuntimeQueue<T> {
     /// Whether operations wait and no task will ever take them.
     pub(super) fn is_stuck(&self) -> bool {
-        let queue = self.queue();
+        let queue = self.lock();
         queue.tasks == 0 && queue.has_waiting()
     }
 }
 
-impl<T: Transport> Lane<T> {
+impl<T: Transport> RuntimeQueue<T> {
     pub(super) fn new(runtime: Id, shared: Arc<Shared<T>>) -> Self {
         Self {
             runtime,
@@ -82,7 +82,7 @@ impl<T: Transport> Lane<T> {
         operation: T::Operation,
     ) -> Submitted<T> {
         let (slot, answer) = oneshot::channel();
-        let mut queue = self.queue();
+        let mut queue = self.lock();
         let gone = self.gone.load(Ordering::Relaxed);
         if !queue.push(operation, slot, &self.shared.limits, gone) {
             drop(queue);
@@ -96,14 +96,17 @@ impl<T: Transport> Lane<T> {
         if needs_task {
             self.start_task(runtime);
         }
-        Submitted(State::Waiting { answer, lane: self })
+        Submitted(State::Waiting {
+            answer,
+            runtime_queue: self,
+        })
     }
 
     /// Starts a task that the queue counts already. A runtime that is shutting down drops the task at once.
     fn start_task(self: &Arc<Self>, runtime: &Handle) {
         self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         let task = Task {
-            lane: Arc::clone(self),
+            runtime_queue: Arc::clone(self),
             slots: Vec::new(),
             flight: None,
             look_at: None,
@@ -129,7 +132,7 @@ enum State<T: Batched> {
     Refused,
     Waiting {
         answer: oneshot::Receiver<Result<T::Reply, StoreError>>,
-        lane: Arc<Lane<T>>,
+        runtime_queue: Arc<RuntimeQueue<T>>,
     },
     Answered,
 }
@@ -153,17 +156,21 @@ impl<T: Batched> Future for Submitted<T> {
 
 impl<T: Batched> Drop for Submitted<T> {
     fn drop(&mut self) {
-        if let State::Waiting { answer, lane } = &mut self.0 {
+        if let State::Waiting {
+            answer,
+            runtime_queue,
+        } = &mut self.0
+        {
             answer.close();
-            lane.gone.fetch_add(1, Ordering::Relaxed);
-            lane.dropped.notify_waiters();
+            runtime_queue.gone.fetch_add(1, Ordering::Relaxed);
+            runtime_queue.dropped.notify_waiters();
         }
     }
 }
 
 /// A task that sends batches until the queue is empty.
 struct Task<T: Transport> {
-    lane: Arc<Lane<T>>,
+    runtime_queue: Arc<RuntimeQueue<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
     flight: Option<Flight>,
@@ -177,12 +184,12 @@ struct Task<T: Transport> {
 
 impl<T: Transport> Task<T> {
     async fn run(mut self) {
-        let lane = Arc::clone(&self.lane);
+        let runtime_queue = Arc::clone(&self.runtime_queue);
         loop {
             // The callers that run now may have operations for the next batch.
             yield_to_callers().await;
-            lane.shared.transport.ready().await;
-            let answers = self.send_batch(&lane).await;
+            runtime_queue.shared.transport.ready().await;
+            let answers = self.send_batch(&runtime_queue).await;
             if self.has_ended {
                 return;
             }
@@ -194,17 +201,22 @@ impl<T: Transport> Task<T> {
     }
 
     /// Sends the next batch. Returns no answers if all its callers have stopped waiting.
-    async fn send_batch(&mut self, lane: &Arc<Lane<T>>) -> Vec<Answer<T::Operation, T::Reply>> {
-        let turn = lane.hand_over.lock().await;
+    async fn send_batch(
+        &mut self,
+        runtime_queue: &Arc<RuntimeQueue<T>>,
+    ) -> Vec<Answer<T::Operation, T::Reply>> {
+        let turn = runtime_queue.hand_over.lock().await;
         // Before the batch is taken, so that no later drop is missed.
-        let mut dropped = pin!(lane.dropped.notified());
+        let mut dropped = pin!(runtime_queue.dropped.notified());
         let Some(operations) = self.take() else {
             return Vec::new();
         };
         #[cfg(feature = "testkit")]
         crate::store::batch_counts::BatchCounts::count_sent(operations.len());
         // The budget of tokio must not delay the hand-over, because the next batch would overtake this one.
-        let mut sending = pin!(unconstrained(lane.shared.transport.send(operations)));
+        let mut sending = pin!(unconstrained(
+            runtime_queue.shared.transport.send(operations)
+        ));
         let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
         drop(turn);
         if let Poll::Ready(answers) = first {
@@ -217,7 +229,7 @@ impl<T: Transport> Task<T> {
                 return Poll::Ready(answers);
             }
             while dropped.as_mut().poll(cx).is_ready() {
-                dropped.set(lane.dropped.notified());
+                dropped.set(runtime_queue.dropped.notified());
                 let slots = self.slots.iter();
                 let left = slots.filter(|slot| slot.is_closed()).count();
                 let is_abandoned = left == self.slots.len() && !broken!(Broken::KeepsAbandoned);
@@ -227,7 +239,7 @@ impl<T: Transport> Task<T> {
                 // A caller that was still in the queue may have waited for this batch.
                 let is_late = self.look_at_queue(LATE);
                 if (left > 0 || is_late) && !std::mem::replace(&mut is_suspicious, true) {
-                    lane.shared.transport.overdue();
+                    runtime_queue.shared.transport.overdue();
                 }
             }
             while let Some(sleep) = alarm.as_mut().as_pin_mut()
@@ -249,11 +261,11 @@ impl<T: Transport> Task<T> {
         };
         self.look_at = Some(flight.sent_at + patience());
         let is_late = flight.sent_at.elapsed() >= age;
-        let mut queue = self.lane.queue();
+        let mut queue = self.runtime_queue.lock();
         if is_late {
             queue.release(flight);
         }
-        let needs_task = !queue.is_empty() && queue.needs_task(&self.lane.shared.limits);
+        let needs_task = !queue.is_empty() && queue.needs_task(&self.runtime_queue.shared.limits);
         if needs_task {
             queue.add_task();
         }
@@ -264,15 +276,15 @@ impl<T: Transport> Task<T> {
 
     fn start_task_if(&self, needs_task: bool) {
         if needs_task && let Ok(runtime) = Handle::try_current() {
-            self.lane.start_task(&runtime);
+            self.runtime_queue.start_task(&runtime);
         }
     }
 
     /// Takes the next batch, and starts another task for the rest. Without operations the task has ended.
     fn take(&mut self) -> Option<Vec<T::Operation>> {
         let mut operations = Vec::new();
-        let limits = &self.lane.shared.limits;
-        let mut queue = self.lane.queue();
+        let limits = &self.runtime_queue.shared.limits;
+        let mut queue = self.runtime_queue.lock();
         let (digests, slots) = (&mut self.digests, &mut self.slots);
         self.flight = queue.take(limits, digests, &mut operations, slots);
         queue.stop_collecting();
@@ -292,7 +304,7 @@ impl<T: Transport> Task<T> {
         drop(queue);
         self.start_task_if(needs_task);
         if self.has_ended {
-            self.lane.shared.end_task();
+            self.runtime_queue.shared.end_task();
             return None;
         }
         Some(operations)
@@ -318,7 +330,7 @@ impl<T: Transport> Task<T> {
                 Answer::Again(operation) => again.push(Waiting { operation, slot }),
             }
         }
-        let mut queue = self.lane.queue();
+        let mut queue = self.runtime_queue.lock();
         queue.push_again(again);
         let now = Instant::now();
         if let Some(flight) = self.flight.take() {
@@ -326,7 +338,7 @@ impl<T: Transport> Task<T> {
         }
         // While this batch was overdue, other tasks may have taken its place.
         if queue.is_collected(now)
-            || queue.is_at_limit(queue.tasks - 1, &self.lane.shared.limits)
+            || queue.is_at_limit(queue.tasks - 1, &self.runtime_queue.shared.limits)
             || broken!(Broken::ForgetsQueue)
         {
             queue.tasks -= 1;
@@ -337,7 +349,7 @@ impl<T: Transport> Task<T> {
         }
         drop(queue);
         if self.has_ended {
-            self.lane.shared.end_task();
+            self.runtime_queue.shared.end_task();
         }
         for slot in unanswered {
             let _ = slot.send(Err(lost()));
@@ -355,7 +367,7 @@ impl<T: Transport> Drop for Task<T> {
         if self.has_ended {
             return;
         }
-        let mut queue = self.lane.queue();
+        let mut queue = self.runtime_queue.lock();
         queue.tasks -= 1;
         if self.is_collecting {
             queue.stop_collecting();
@@ -370,7 +382,7 @@ impl<T: Transport> Drop for Task<T> {
             VecDeque::new()
         };
         drop(queue);
-        self.lane.shared.end_task();
+        self.runtime_queue.shared.end_task();
         for slot in self.slots.drain(..) {
             let error = if broken!(Broken::DeniesSent) {
                 unsent()

@@ -14,7 +14,7 @@ use crate::redis::script::Script;
 /// A few connections, made on demand, with one write or one batch of writes at a time on each.
 ///
 /// `WAIT` blocks every other command on its connection, so these connections are for such writes only.
-pub(crate) struct Lanes {
+pub(crate) struct WaitConnections {
     model: RedisConnection,
     idle: Mutex<VecDeque<RedisConnection>>,
     free: Semaphore,
@@ -22,15 +22,15 @@ pub(crate) struct Lanes {
 
 /// The most single writes of a store that wait for replicas at once. Each takes about two round trips. Batches have their own
 /// limit.
-const MAX_LANES: usize = 16;
+const MAX_SINGLE: usize = 16;
 
-impl Lanes {
-    /// Lanes to the servers of `model`, which is not used itself.
-    pub(crate) fn to(model: RedisConnection) -> Self {
+impl WaitConnections {
+    /// Connections to the servers of `model`, which is not used itself.
+    pub(crate) fn new(model: RedisConnection) -> Self {
         Self {
             model,
             idle: Mutex::default(),
-            free: Semaphore::new(MAX_LANES),
+            free: Semaphore::new(MAX_SINGLE),
         }
     }
 
@@ -44,36 +44,36 @@ impl Lanes {
         let permit = self.free.acquire().await;
         let permit = permit.expect("the semaphore is never closed");
         let idle = self.idle().pop_front();
-        let mut lane = self.lane(idle, Some(permit));
-        lane.connect().await?;
-        let reply = replicas.run(lane.begin(), script, keys, args).await;
-        lane.end(reply.as_ref().err().into_iter());
+        let mut connection = self.connection(idle, Some(permit));
+        connection.connect().await?;
+        let reply = replicas.run(connection.begin(), script, keys, args).await;
+        connection.end(reply.as_ref().err().into_iter());
         reply
     }
 
     /// Waits until an idle connection is usable, or the attempt to make it has failed.
     pub(crate) async fn prepare(&self) {
         let idle = self.idle().pop_front();
-        let mut lane = self.lane(idle, None);
-        let _ = lane.connect().await;
+        let mut connection = self.connection(idle, None);
+        let _ = connection.connect().await;
         // The batch takes the connection from this end, also to get the error of a failed attempt.
-        lane.is_reusable = false;
-        self.idle().push_front(lane.connection.clone());
+        connection.is_reusable = false;
+        self.idle().push_front(connection.connection.clone());
     }
 
     /// An idle connection for a batch; `None` if another batch took the prepared connection.
-    pub(crate) fn take(&self) -> Option<Lane<'_>> {
+    pub(crate) fn take(&self) -> Option<WaitConnection<'_>> {
         let idle = self.idle().pop_front()?;
-        Some(self.lane(Some(idle), None))
+        Some(self.connection(Some(idle), None))
     }
 
-    fn lane<'a>(
+    fn connection<'a>(
         &'a self,
         idle: Option<RedisConnection>,
         permit: Option<SemaphorePermit<'a>>,
-    ) -> Lane<'a> {
-        Lane {
-            lanes: self,
+    ) -> WaitConnection<'a> {
+        WaitConnection {
+            connections: self,
             connection: idle.unwrap_or_else(|| self.model.duplicate()),
             is_reusable: true,
             _permit: permit,
@@ -86,8 +86,8 @@ impl Lanes {
 }
 
 /// A connection that one write or one batch of writes uses.
-pub(crate) struct Lane<'a> {
-    lanes: &'a Lanes,
+pub(crate) struct WaitConnection<'a> {
+    connections: &'a WaitConnections,
     connection: RedisConnection,
     /// No write is in flight on it. A dropped write may block the connection until its `WAIT` ends. Then the next write would
     /// be late, perhaps after its caller has given up.
@@ -95,7 +95,7 @@ pub(crate) struct Lane<'a> {
     _permit: Option<SemaphorePermit<'a>>,
 }
 
-impl Lane<'_> {
+impl WaitConnection<'_> {
     pub(crate) async fn connect(&self) -> RedisResult<()> {
         self.connection.connect().await
     }
@@ -112,17 +112,17 @@ impl Lane<'_> {
     pub(crate) fn end<'e>(&mut self, mut errors: impl Iterator<Item = &'e RedisError>) {
         // The same failure has probably broken all connections, so the next write should not use one of them.
         if errors.any(is_unusable) && !self.connection.is_cluster() {
-            self.lanes.idle().clear();
+            self.connections.idle().clear();
         } else {
             self.is_reusable = true;
         }
     }
 }
 
-impl Drop for Lane<'_> {
+impl Drop for WaitConnection<'_> {
     fn drop(&mut self) {
         if self.is_reusable {
-            self.lanes.idle().push_back(self.connection.clone());
+            self.connections.idle().push_back(self.connection.clone());
         }
     }
 }
