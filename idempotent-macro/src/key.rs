@@ -70,6 +70,11 @@ impl Key {
         keys.into_iter().map(|key| Self::new("also", key)).collect()
     }
 
+    /// The number of parts.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
     /// Reports the parts that name no argument of `function`. rustc checks the parts that the macro cannot check.
     pub fn check(&self, function: &Function) -> impl Iterator<Item = syn::Error> {
         let names = function.names();

@@ -5,7 +5,7 @@ use proc_macro2::Ident;
 use crate::duration::Time;
 use crate::error::{Errors, error};
 use crate::function::{self, Function};
-use crate::key;
+use crate::key::{self, Key};
 use crate::options::Options;
 use crate::output;
 use crate::value::{OnCancel, OnStoreError, Release, Renew};
@@ -190,6 +190,22 @@ fn check_fence(options: &Options, errors: &mut Errors) {
 fn check_also(options: &Options, errors: &mut Errors) {
     if options.also.is_empty() {
         return;
+    }
+    if let Some(key) = &options.key
+        && let Some(also) = options.also.iter().find(|also| also.len() != key.len())
+        && let Some(span) = options.written("also")
+    {
+        let count = |key: &Key| match key.len() {
+            1 => "1 part".to_owned(),
+            len => format!("{len} parts"),
+        };
+        let message = format_args!(
+            "`also` has {}, and `key` has {}: no other call would have this further key as its key",
+            count(also),
+            count(key)
+        );
+        let help = "write all parts of the other call's key, as in `key = \"tenant, from\", also = \"tenant, to\"`";
+        errors.push(error(span, message, help));
     }
     let mut against = |name, why, help| {
         if let Some(span) = options.written(name) {

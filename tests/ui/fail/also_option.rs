@@ -50,4 +50,14 @@ async fn without_the_store(from: u64, to: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "tenant, from", also = "to", ttl = "30s", release = true)]
+async fn with_fewer_parts(tenant: String, from: u64, to: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "from", also = ["to", (tenant, to)], ttl = "30s", release = true)]
+async fn with_more_parts(tenant: String, from: u64, to: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}
