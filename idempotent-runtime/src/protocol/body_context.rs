@@ -167,8 +167,7 @@ impl<I> IdempotencyContext<I> {
     pub fn lease_remaining(&self) -> Option<Duration> {
         match &self.call {
             Of::Claim(lease) => {
-                let further = lease.further().iter().map(|lease| lease.good_until());
-                let first = further.fold(lease.good_until(), Instant::min);
+                let first = lease.all().map(|lease| lease.good_until()).min()?;
                 Some(first.saturating_duration_since(Instant::now()))
             }
             Of::Unguarded(_) | Of::Row(_) => None,

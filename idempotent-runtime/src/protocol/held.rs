@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::future::Either;
+
 use crate::error::{Error, Failure};
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost, Release};
@@ -102,9 +104,10 @@ impl Held {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
             Poll::Pending => {
                 if self.guard == Guard::Claim {
-                    self.lease.watch(cx.waker());
-                    for further in self.further() {
-                        further.watch(cx.waker());
+                    if self.has_further {
+                        self.lease.all().for_each(|lease| lease.watch(cx.waker()));
+                    } else {
+                        self.lease.watch(cx.waker());
                     }
                 }
                 Poll::Pending
@@ -129,8 +132,14 @@ impl Held {
         mut self,
         end: impl Into<BodyOutcome>,
     ) -> impl Future<Output = SettleOutcome> + Send {
-        let ending = self.take_ending(&end.into());
-        settle::settle(ending.map(|ending| (Arc::clone(&self.lease), ending)))
+        let end = end.into();
+        if self.has_further {
+            return Either::Right(Box::pin(self.settle_several(&end)));
+        }
+        let ending = self.take_ending(&end);
+        Either::Left(settle::settle(
+            ending.map(|ending| (Arc::clone(&self.lease), ending)),
+        ))
     }
 
     /// Ends the call. `keep` reads the outcome before anything is awaited.
@@ -170,7 +179,7 @@ impl Held {
         }
         self.guard = Guard::Ended;
         // Before the caller gets the error, because it may call again at once.
-        for lease in self.leases() {
+        for lease in self.lease.all() {
             lease.finish(None);
         }
         let error = Error::LeaseLost(Failure::new(
@@ -228,7 +237,6 @@ impl Held {
         let ending = match guard {
             Guard::Claim => {
                 let ending = self.lease.begin_settling(end.success, &end.kept);
-                self.begin_settling_further(end, ending.is_some());
                 fence::note_end(&self.lease, end, ending)
             }
             Guard::None {
@@ -248,7 +256,7 @@ impl Held {
             Some(ending) if guard == Guard::Claim => return Some(ending),
             // The store was unavailable before the body, so the caller does not wait for it again.
             Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
-            None => self.finish(),
+            None => self.lease.finish_unsent(),
         }
         None
     }
@@ -294,7 +302,7 @@ impl Held {
             | Guard::Bypassed
             | Guard::Unredeemed
             | Guard::Ended => {
-                self.finish();
+                self.lease.finish_unsent();
                 false
             }
         }
@@ -305,24 +313,19 @@ impl Held {
     fn end_without_result(&self, ending: Option<Ending>, is_unknown: bool) -> bool {
         // A lost lease of one key is a lost lease of the call.
         let mut was_lost = false;
-        for lease in self.leases() {
+        for lease in self.lease.all() {
             was_lost |= lease.drop_body();
         }
-        let may_mark = is_unknown && self.lease.call().policy.release == Release::OnError;
-        match ending.filter(|_| !was_lost) {
-            Some(ending) => settle::settle_in_background(Arc::clone(&self.lease), ending),
-            None if may_mark && !was_lost => mark::mark_in_background(Arc::clone(&self.lease)),
-            None => self.finish(),
+        let ending = ending.filter(|_| !was_lost);
+        let marks = is_unknown && !was_lost && self.lease.call().policy.release == Release::OnError;
+        for lease in self.lease.all() {
+            match &ending {
+                Some(ending) => settle::settle_in_background(Arc::clone(lease), ending.clone()),
+                None if marks => mark::mark_in_background(Arc::clone(lease)),
+                None => lease.finish_unsent(),
+            }
         }
         !was_lost
-    }
-
-    /// Ends the call without sending anything.
-    fn finish(&self) {
-        self.lease.finish_unsent();
-        for lease in self.further() {
-            lease.finish_unsent();
-        }
     }
 }
 
@@ -337,7 +340,7 @@ impl Drop for Held {
             Guard::Ended | Guard::Bypassed => return,
             Guard::None {
                 may_be_stored: false,
-            } => return self.finish(),
+            } => return self.lease.finish_unsent(),
             // The body never ran.
             Guard::Unredeemed => {
                 return settle::settle_in_background(Arc::clone(&self.lease), Ending::Withdraw);

@@ -1,5 +1,6 @@
 //! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
+use std::iter;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -94,9 +95,10 @@ impl Lease {
         &self.first().in_flight
     }
 
-    /// The claims of the further keys of the call. They end with this claim.
-    pub(crate) fn further(&self) -> &[Arc<Self>] {
-        self.first().further.get().map_or(&[], |further| further)
+    /// This claim, which has the key of the call, and the claims of its further keys.
+    pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        let further = self.first().further.get();
+        iter::once(self).chain(further.into_iter().flatten())
     }
 
     /// Notes the claims of the further keys of the call. Later notes are ignored.

@@ -1,10 +1,8 @@
 //! What the end of a call sends to the store.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{join, try_join_all};
 use tokio::time::Instant;
 
 use crate::protocol::background;
@@ -12,7 +10,6 @@ use crate::protocol::ending::Ending;
 use crate::protocol::fence;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::StoreFuture;
-use crate::protocol::state::Phase;
 use crate::store::{StoreError, Swap};
 use crate::world::mutant;
 
@@ -22,9 +19,6 @@ impl Ending {
     pub(crate) fn send_now(&self, lease: &Lease) -> Option<Result<Swap, StoreError>> {
         let store = lease.call().shared.store().local()?;
         if matches!(self, Self::EndFence(_)) || fence::ends_before(lease, self) {
-            return None;
-        }
-        if !lease.further().is_empty() {
             return None;
         }
         let token = lease.call().token.as_ref();
@@ -68,34 +62,7 @@ impl Ending {
         if fence::ends_before(lease, self) {
             return Box::pin(fence::end_and_remove(lease, || self.send_alone(lease)));
         }
-        match lease.further() {
-            [] => self.send_alone(lease),
-            further => self.send_to_each(lease, further),
-        }
-    }
-
-    /// Sends the end to the key and to all further keys at once. The answer is about the key. If the end of a further key got no answer, that
-    /// error is the answer, so that all are sent again.
-    fn send_to_each<'a>(
-        &'a self,
-        lease: &'a Lease,
-        further: &'a [Arc<Lease>],
-    ) -> StoreFuture<'a, Swap> {
-        let open = further.iter().filter(|lease| is_open(lease));
-        let ends = open.map(|lease| async {
-            let ending = match self {
-                Self::Complete(_) | Self::Tombstone(_) => lease.unknown(),
-                _ => Self::Remove,
-            };
-            ending.send_alone(lease).await?;
-            lease.finish(None);
-            Ok::<_, StoreError>(())
-        });
-        let ends = try_join_all(ends.collect::<Vec<_>>());
-        Box::pin(async move {
-            let (swap, ended) = join(self.send_alone(lease), ends).await;
-            ended.and(swap)
-        })
+        self.send_alone(lease)
     }
 
     fn send_alone<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Swap> {
@@ -123,12 +90,4 @@ impl Ending {
             }
         }
     }
-}
-
-/// Whether the end of a further key is still to be sent.
-fn is_open(lease: &Lease) -> bool {
-    !matches!(
-        lease.in_flight().state().phase(),
-        Phase::Lost(_) | Phase::Ended(_)
-    )
 }

@@ -38,7 +38,7 @@ pub(crate) fn settle(
                     Ok(Swap::Done) => SettleOutcome::Stored,
                     // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                     answer => {
-                        renew_until_settled(lease);
+                        lease.renew_until_settled();
                         let backoff = Backoff::after_first_attempt(deadline);
                         let is_resend = false;
                         Box::pin(resolve(lease, ending, backoff, answer, is_resend)).await
@@ -60,7 +60,7 @@ pub(crate) fn settle(
             (SettleOutcome::Open, Some((lease, _))) => lease.leave(None),
             _ => {
                 if let Some((lease, ending)) = unsettled.end.take() {
-                    finish(&lease, ending.stored_record(settled));
+                    lease.finish(ending.stored_record(settled));
                 }
             }
         }
@@ -126,7 +126,7 @@ impl Drop for Unsettled {
             was_sent: self.was_sent,
         };
         let scheduler = job.lease.scheduler();
-        renew_until_settled(&job.lease);
+        job.lease.renew_until_settled();
         if withdraws {
             background::start_cleanup(job, scheduler);
         } else {
@@ -177,11 +177,11 @@ impl Job for SettleJob {
                         until = self.give_up_instant(limit);
                         continue;
                     }
-                    finish(&self.lease, self.ending.stored_record(settled));
+                    self.lease.finish(self.ending.stored_record(settled));
                     return Ok(());
                 }
             }
-            let renewed_until = good_until(&self.lease);
+            let renewed_until = self.lease.good_until();
             if renewed_until <= until {
                 return Err(NOT_CONFIRMED);
             }
@@ -190,32 +190,11 @@ impl Job for SettleJob {
     }
 
     fn on_end(&mut self, undone: Option<&'static str>) {
-        finish(&self.lease, None);
+        self.lease.finish(None);
         if let Some(why) = undone {
             report_unsettled(&self.lease, &self.ending, why);
         }
     }
-}
-
-/// Finishes the leases of all keys of the call. A further key whose end got no answer becomes free when its lease ends.
-fn finish(lease: &Lease, record: Option<&Bytes>) {
-    lease.finish(record);
-    for lease in lease.further() {
-        lease.finish(None);
-    }
-}
-
-fn renew_until_settled(lease: &Arc<Lease>) {
-    lease.renew_until_settled();
-    for lease in lease.further() {
-        lease.renew_until_settled();
-    }
-}
-
-/// When the last lease of the call ends.
-fn good_until(lease: &Lease) -> Instant {
-    let further = lease.further().iter().map(|lease| lease.good_until());
-    further.fold(lease.good_until(), Instant::max)
 }
 
 impl SettleJob {
@@ -227,7 +206,7 @@ impl SettleJob {
             }
             _ => limit,
         };
-        good_until(&self.lease).max(Instant::now() + at_least)
+        self.lease.good_until().max(Instant::now() + at_least)
     }
 }
 

@@ -482,6 +482,77 @@ async fn an_unknown_outcome_holds_all_keys() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_without_room_for_the_mark_of_a_further_key_holds_all_keys() {
+    for full in 0..2 {
+        let store = FaultyStore::new(MemoryStore::new());
+        let guarded = Guarded::on(store.clone(), policy());
+        let observed = Observed::default();
+        let idempotency = observed.on(&guarded).idempotency;
+        let call = idempotency.call("test.pay").key(&1_u64).also(&2_u64);
+        let call = call.ttl(TTL).release(Release::Always);
+        let call = call.hold_err(|error: &Failed| matches!(error, Failed::Body));
+        let body = async {
+            for _ in 0..full {
+                store.next(Op::Replace, Fault::Delay(millis(1)));
+            }
+            store.next(Op::Replace, Fault::Fail(StoreErrorKind::Full));
+            Err::<(), _>(Failed::Body)
+        };
+        call.error(Failed::Refused).run(body).await.unwrap_err();
+        sleep(secs(9)).await;
+        assert_eq!(taken(&guarded, &[1, 2]).await, [1, 2]);
+        assert_eq!(observed.take(), ["failed", "not_kept"]);
+        idempotency.drain(secs(60)).await.unwrap();
+        for account in [1, 2] {
+            let duplicate = refusal(guarded.call(account)).await;
+            assert_eq!(duplicate.code(), "outcome_unknown");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_further_key_with_another_record_at_the_end_is_reported() {
+    for lost in [1, 2] {
+        let guarded = Guarded::in_memory(policy().renew(Renew::No));
+        let observed = Observed::default();
+        let call = transfer(&observed.on(&guarded), 1, &[2]);
+        let other = RefCell::new(None);
+        let body = async {
+            remove(&guarded, lost).await;
+            let claimed = guarded.elsewhere().call(lost).claim().await.unwrap();
+            *other.borrow_mut() = Some(claimed);
+            Ok(())
+        };
+        run(call, body).await.unwrap();
+        assert_eq!(observed.take(), ["executed", "unrecorded"]);
+        assert_eq!(taken(&guarded, &[1, 2]).await, [lost]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_of_this_process_finds_a_further_key_taken_until_its_removal_is_answered() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().on_lease_lost(OnLeaseLost::Continue));
+    let body = async {
+        remove(&guarded, 1).await;
+        sleep(secs(10)).await;
+        store.next(Op::Remove, Fault::Delay(millis(500)));
+        Ok(())
+    };
+    let ended = run(transfer(&guarded, 1, &[2]), body);
+    let duplicate = async {
+        sleep(millis(10_100)).await;
+        store.always(Op::Claim, Fault::Fail(StoreErrorKind::NotApplied));
+        let refused = refusal(guarded.call(2)).await;
+        assert_eq!(refused.code(), "in_progress", "without a look at the store");
+        store.heal();
+    };
+    let (ended, ()) = tokio::join!(ended, duplicate);
+    ended.unwrap();
+    assert!(taken(&guarded, &[2]).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn options_that_do_not_go_with_further_keys_are_refused() {
     let guarded = |policy| Guarded::in_memory(policy);
     let contradictions = [

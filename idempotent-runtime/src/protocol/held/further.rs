@@ -1,9 +1,12 @@
 //! The further keys of a call that may run its body.
 
-use std::iter;
+use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::{Guard, Held};
+use crate::protocol::ending::SettleOutcome;
 use crate::protocol::lease::Lease;
 use crate::protocol::settle;
 use crate::result::body_outcome::BodyOutcome;
@@ -27,34 +30,27 @@ impl Held {
     /// The first lost lease of the call, and why it is lost.
     pub(super) fn lose_if_expired(&self) -> Option<(&Lease, &'static str)> {
         let lost = |lease: &Arc<Lease>| lease.lose_if_expired();
-        match lost(&self.lease) {
-            Some(why) => Some((&self.lease, why)),
-            None => (self.further().iter()).find_map(|lease| Some((&**lease, lost(lease)?))),
-        }
-    }
-
-    /// The claims of the further keys.
-    pub(super) fn further(&self) -> &[Arc<Lease>] {
         if self.has_further {
-            self.lease.further()
-        } else {
-            &[]
+            return (self.lease.all()).find_map(|lease| Some((&**lease, lost(lease)?)));
         }
+        Some((&self.lease, lost(&self.lease)?))
     }
 
-    /// The claims of all keys.
-    pub(super) fn leases(&self) -> impl Iterator<Item = &Arc<Lease>> {
-        iter::once(&self.lease).chain(self.further())
-    }
-
-    /// Notes for the further keys that the body has returned. The end of the key also ends them. If it is not sent, because the lease
-    /// of the key is lost, each is ended alone.
-    pub(super) fn begin_settling_further(&self, end: &BodyOutcome, is_sent: bool) {
-        for lease in self.further() {
+    /// Ends a call with several keys: ends each of its claims, all at once. The outcome is that of its key.
+    pub(super) fn settle_several(
+        mut self,
+        end: &BodyOutcome,
+    ) -> impl Future<Output = SettleOutcome> + Send + use<> {
+        let key = self.take_ending(end);
+        let key = settle::settle(key.map(|ending| (Arc::clone(&self.lease), ending)));
+        let further = self.lease.all().skip(1).map(|lease| {
             let ending = lease.begin_settling(end.success, &end.kept);
-            if let Some(ending) = ending.filter(|_| !is_sent) {
-                settle::settle_in_background(Arc::clone(lease), ending);
+            if ending.is_none() {
+                lease.finish_unsent();
             }
-        }
+            settle::settle(ending.map(|ending| (Arc::clone(lease), ending)))
+        });
+        let further = join_all(further.collect::<Vec<_>>());
+        async { futures_util::future::join(key, further).await.0 }
     }
 }
