@@ -49,7 +49,7 @@ use crate::result::replay_mode::{HoldErr, ReplayOk, ReplayOkAndErr};
 #[must_use = "a call does nothing until it is run"]
 pub struct GuardedCall<A = Answers, K = Given, T = Given> {
     call: Call,
-    has_key: bool,
+    key_parts: u32,
     policy: Policy,
     answers: A,
     required: PhantomData<(K, T)>,
@@ -79,7 +79,7 @@ impl Idempotency {
                     Error::invalid_name(Subject::Call, &name),
                 ),
             },
-            has_key: false,
+            key_parts: 0,
             policy,
             answers: Answers::new(),
             required: PhantomData,
@@ -94,7 +94,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// such as an `Option<IdempotencyKey>`, use [`when`](Self::when) to guard only the calls that have a key.
     pub fn key<P: KeyPart + ?Sized>(mut self, part: &P) -> GuardedCall<A, Given, T> {
         self.call.part(part);
-        self.has_key = true;
+        self.key_parts = self.key_parts.saturating_add(1);
         self.with_required()
     }
 
@@ -363,7 +363,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     fn answering<B>(self, answers: impl FnOnce(A) -> B) -> GuardedCall<B, K, T> {
         GuardedCall {
             call: self.call,
-            has_key: self.has_key,
+            key_parts: self.key_parts,
             policy: self.policy,
             answers: answers(self.answers),
             required: PhantomData,
@@ -373,7 +373,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     fn with_required<L, U>(self) -> GuardedCall<A, L, U> {
         GuardedCall {
             call: self.call,
-            has_key: self.has_key,
+            key_parts: self.key_parts,
             policy: self.policy,
             answers: self.answers,
             required: PhantomData,
@@ -382,8 +382,10 @@ impl<A, K, T> GuardedCall<A, K, T> {
 
     /// The complete call, and how it answers.
     pub(super) fn into_parts(mut self) -> (Call, A) {
-        if !self.has_key {
-            self.call.keyed();
+        match self.key_parts {
+            0 => self.call.keyed(),
+            1 => {}
+            _ => self.call.refuse_further_keys(),
         }
         self.call.set_policy(self.policy);
         (self.call, self.answers)

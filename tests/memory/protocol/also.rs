@@ -574,6 +574,23 @@ async fn options_that_do_not_go_with_further_keys_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_of_several_parts_and_a_further_key_of_one_are_refused() {
+    let guarded = Guarded::in_memory(policy());
+    let call = |tuple| {
+        let call = guarded.idempotency.call("test.pay");
+        let call = if tuple {
+            call.key(&("shop", 1))
+        } else {
+            call.key("shop").key(&1)
+        };
+        call.also(&("shop", 2)).ttl(TTL).release(Release::Always)
+    };
+    let refused = call(false).run(async { Ok::<_, Error>(()) }).await;
+    assert_eq!(refused.unwrap_err().code(), "invalid_key");
+    call(true).run(async { Ok::<_, Error>(()) }).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_unguarded_call_claims_no_further_key() {
     let guarded = Guarded::in_memory(policy());
     let mut call = transfer(&guarded, 1, &[2]);

@@ -12,7 +12,7 @@ impl<A: Clone, K, T> GuardedCall<A, K, T> {
     pub(in crate::call) fn copied(&self) -> Self {
         Self {
             call: self.call.copied(),
-            has_key: self.has_key,
+            key_parts: self.key_parts,
             policy: self.policy,
             answers: self.answers.clone(),
             required: PhantomData,
