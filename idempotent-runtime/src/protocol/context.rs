@@ -106,6 +106,13 @@ impl CallContext {
         self.emit_end_event(Event::new(&self.site, kind));
     }
 
+    /// Emits that the call was dropped while it waited for the answer to its claim. A call with several keys emits this itself.
+    pub(crate) fn emit_dropped_claim(&self) {
+        if !self.policy.has_several_keys() {
+            self.emit_end(EventKind::of_a_dropped_call());
+        }
+    }
+
     /// Emits that the call ended with this error.
     pub(crate) fn emit_refusal(&self, error: &Error) {
         self.emit_end_event(Event::refused(error));

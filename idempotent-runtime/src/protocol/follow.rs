@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{DuplicateState, Error};
-use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
 use crate::protocol::context::CallContext;
 use crate::protocol::followers::{Waits, WakesAt};
@@ -281,7 +280,7 @@ impl Drop for Following {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             self.progress.leave_place();
-            lease.call().emit_end(EventKind::of_a_dropped_call());
+            lease.call().emit_dropped_claim();
         }
     }
 }

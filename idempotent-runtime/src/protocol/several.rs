@@ -4,12 +4,12 @@
 //! a larger one. So calls never wait for each other in a circle: each call of a circle would wait for a larger key than the
 //! call before it. Without `wait`, one of two calls with the same keys always runs: the one that gets the smallest key.
 //!
-//! If a key is taken, the claims of the smaller keys are withdrawn before the call is refused. The claims emit no end of the
-//! call: only the claim that fails does, or the key of the call after all claims.
+//! If a key is taken, or a lease is lost while the call waits, the other claims are withdrawn before the call is refused. The claims
+//! emit no end of the call: only the claim that fails does, or the key of the call after all claims.
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::broken::broken;
 use crate::error::Error;
 use crate::key::fingerprint::Fingerprint;
+use crate::observe::EventKind;
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::Ending;
 use crate::protocol::held::Held;
@@ -53,14 +54,14 @@ impl Several {
     ///
     /// # Errors
     ///
-    /// Why the body must not run: of the first key that is not free.
+    /// Why the body must not run: of the first key that is not free, or whose lease is lost while the call waits for another key.
     ///
     /// # Cancellation
     ///
     /// If the future is dropped, a background task withdraws the claims.
     pub(crate) async fn claim(self) -> Result<Held, Refusal> {
         let began = Instant::now();
-        let mut claimed = Claimed(Vec::new());
+        let mut claimed = Claimed::default();
         for mut call in self.calls {
             let wait = call.policy.longest_wait();
             // The whole call waits for `wait`. Not 0, because a call without `wait` tells no other call that it ends.
@@ -68,16 +69,21 @@ impl Several {
                 |wait: Duration| wait.saturating_sub(began.elapsed()).max(SHORTEST_WAIT);
             call.policy.wait = wait.map(remaining);
             let hash = call.shared.in_flight_table().hash(&call.site);
-            let mut claim = Box::pin(wait::claim(Lease::new(call, hash)));
+            let lease = Lease::new(call, hash);
+            claimed.next = Some(Arc::clone(&lease));
+            let mut claim = Box::pin(wait::claim(lease));
             let answer = poll_fn(|cx| {
-                let polled = claim.as_mut().poll(cx);
-                if polled.is_pending() {
-                    claimed.watch(cx.waker());
+                if let Poll::Ready(answer) = claim.as_mut().poll(cx) {
+                    return Poll::Ready(answer);
                 }
-                polled
-            });
-            match answer.await {
-                Ok(held) => claimed.0.push(held.into_lease()),
+                let lost = claimed.watch(cx.waker());
+                lost.map_or(Poll::Pending, |lost| Poll::Ready(Err(lost)))
+            })
+            .await;
+            drop(claim);
+            claimed.next = None;
+            match answer {
+                Ok(held) => claimed.leases.push(held.into_lease()),
                 Err(refusal) => {
                     claimed.withdraw().await;
                     return Err(refusal);
@@ -89,30 +95,40 @@ impl Several {
 }
 
 /// The claims that have their keys. Dropping this withdraws them in the background.
-struct Claimed(Vec<Arc<Lease>>);
+#[derive(Default)]
+struct Claimed {
+    leases: Vec<Arc<Lease>>,
+    /// The claim that is on its way.
+    next: Option<Arc<Lease>>,
+}
 
 impl Claimed {
-    /// Renews the leases while the call waits. A lost lease is found when all keys are claimed.
-    fn watch(&self, task: &Waker) {
-        for lease in &self.0 {
-            if lease.lose_if_expired().is_none() {
-                lease.watch(task);
-            }
+    /// Renews the leases while the call waits. Returns the refusal of the call if a lease is lost.
+    fn watch(&self, task: &Waker) -> Option<Refusal> {
+        for lease in &self.leases {
+            lease.watch(task);
         }
+        self.lose_if_expired()
+    }
+
+    /// The refusal of the call if a lease is lost. Emits it as the end of the call.
+    fn lose_if_expired(&self) -> Option<Refusal> {
+        let mut leases = self.leases.iter();
+        let lost = leases.find(|lease| lease.lose_if_expired().is_some())?;
+        let late = StoreError::new(StoreErrorKind::Unknown, "the claims of all keys");
+        let late = late.reason("lost the lease of one key before all keys were claimed");
+        let error = Error::store(lost.call().site.clone(), late);
+        lost.call().emit_refusal(&error);
+        Some(error.into())
     }
 
     /// The call, which holds all keys.
     async fn hold(mut self, key: Option<Fingerprint>) -> Result<Held, Refusal> {
-        let is_lost = |lease: &Arc<Lease>| lease.lose_if_expired().is_some();
-        if let Some(lost) = self.0.iter().find(|lease| is_lost(lease)) {
-            let late = StoreError::new(StoreErrorKind::Unknown, "the claims of all keys");
-            let late = late.reason("lost the lease of one key before all keys were claimed");
-            let error = Error::store(lost.call().site.clone(), late);
-            lost.call().emit_refusal(&error);
+        if let Some(lost) = self.lose_if_expired() {
             self.withdraw().await;
-            return Err(error.into());
+            return Err(lost);
         }
-        let mut further = std::mem::take(&mut self.0);
+        let mut further = std::mem::take(&mut self.leases);
         let names = |lease: &Arc<Lease>| lease.call().site.fingerprint == key;
         let place = further.iter().position(names).unwrap_or_default();
         let lease = further.remove(place);
@@ -125,7 +141,7 @@ impl Claimed {
     }
 
     fn take(&mut self) -> impl Iterator<Item = (Arc<Lease>, Ending)> + use<> {
-        let leases = std::mem::take(&mut self.0).into_iter();
+        let leases = std::mem::take(&mut self.leases).into_iter();
         leases.map(|lease| {
             lease.drop_body();
             (lease, Ending::Withdraw)
@@ -135,6 +151,9 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
+        if let Some(next) = &self.next {
+            next.call().emit_end(EventKind::of_a_dropped_call());
+        }
         for (lease, ending) in self.take() {
             settle::settle_in_background(lease, ending);
         }

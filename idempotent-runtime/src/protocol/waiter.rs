@@ -113,7 +113,7 @@ pub(crate) fn refuses_without_store(call: &CallContext) -> bool {
 impl Drop for Waiter {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.lease.call().emit_end(EventKind::of_a_dropped_call());
+            self.lease.call().emit_dropped_claim();
         }
     }
 }

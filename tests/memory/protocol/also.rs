@@ -530,6 +530,28 @@ async fn a_further_key_with_another_record_at_the_end_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_loses_a_key_while_it_waits_is_refused_at_once_and_holds_none() {
+    let here = Guarded::in_memory(policy().wait(secs(200)));
+    let order = key_order(&here, &[1, 2, 3]);
+    let elsewhere = here.elsewhere();
+    for lost in [0, 1] {
+        let observed = Observed::default();
+        let held = here.call(order[2]).claim().await.unwrap();
+        let waiting = transfer(&observed.on(&elsewhere), order[2], &order[..2]);
+        let (refused, ()) = tokio::join!(timeout(secs(20), refusal(waiting)), async {
+            sleep(secs(1)).await;
+            remove(&here, order[lost]).await;
+        });
+        let refused = refused.expect("the call does not wait for the last key");
+        assert_eq!(refused.code(), "store_unavailable");
+        assert_eq!(named(&refused), order[lost]);
+        assert_eq!(observed.take(), ["overrun", "store_error"]);
+        assert_eq!(taken(&here, &[1, 2, 3]).await, [order[2]]);
+        held.settle(true).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_duplicate_of_this_process_finds_a_further_key_taken_until_its_removal_is_answered() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().on_lease_lost(OnLeaseLost::Continue));
