@@ -23,6 +23,8 @@ pub(crate) struct Known {
     pub(crate) free_in: Option<Duration>,
     /// Why the result cannot be returned to a duplicate, as the rest of a sentence.
     pub(crate) unavailable: Option<&'static str>,
+    /// Which further key of the refused call is taken; `None` if its key is taken.
+    pub(crate) further: Option<u32>,
 }
 
 /// The state of the equal call.
@@ -75,6 +77,13 @@ impl Duplicate {
         self.0.site.endpoint.as_str()
     }
 
+    /// Which key is taken, of a call with several keys: 0 for the first key of [`also`](crate::GuardedCall::also), 1 for the second. `None`
+    /// if the key of the call itself is taken.
+    pub fn also(&self) -> Option<usize> {
+        let further = self.0.further?;
+        usize::try_from(further).ok()
+    }
+
     /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if it is not known
     /// yet, because the row of the call is in a transaction that is still open.
     pub fn holder(&self) -> &str {
@@ -115,6 +124,7 @@ impl fmt::Display for Duplicate {
             retry_after,
             free_in,
             unavailable,
+            further: _,
         } = &*self.0;
         let (age, retry_after) = (Rough(*age), Rough(*retry_after));
         if let Some(why) = unavailable {

@@ -29,6 +29,7 @@ impl Error {
                 },
                 free_in: Some(Duration::from_millis(28_500)),
                 unavailable: None,
+                further: None,
             }))
         };
         let failure = || {

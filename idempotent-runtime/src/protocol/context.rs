@@ -28,6 +28,8 @@ use crate::world::Moment;
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
+    /// Which further key of the call this is; `None` for the key of the call.
+    pub(crate) further: Option<u32>,
     /// The digest of the payload, which must be equal among calls with one key.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
@@ -48,6 +50,7 @@ impl CallContext {
         Self {
             shared,
             site: Site::without_key(endpoint),
+            further: None,
             payload: None,
             policy,
             times: Times::default(),
@@ -57,14 +60,15 @@ impl CallContext {
         }
     }
 
-    /// The same call with the further key `key`.
-    pub(crate) fn with_further_key(&self, key: Fingerprint) -> Self {
+    /// The same call with the further key `key`, which is its further key with this number.
+    pub(crate) fn with_further_key(&self, number: u32, key: Fingerprint) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
             site: Site {
                 fingerprint: Some(key),
                 ..self.site.clone()
             },
+            further: Some(number),
             payload: None,
             policy: self.policy,
             times: self.times,

@@ -114,6 +114,7 @@ impl Refusal {
             retry_after: call.shared.retry_hint(waited),
             free_in: None,
             unavailable: None,
+            further: None,
         })))
     }
 
@@ -219,6 +220,7 @@ fn duplicate(
         },
         free_in: Some(left),
         unavailable: None,
+        further: call.further,
     })
 }
 

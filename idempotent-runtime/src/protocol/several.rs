@@ -40,7 +40,10 @@ impl Several {
     /// The call with the key of `call`, and `further` keys of the same endpoint.
     pub(crate) fn new(call: CallContext, further: impl Iterator<Item = Fingerprint>) -> Self {
         let key = call.site.fingerprint;
-        let mut calls: Vec<_> = further.map(|key| call.with_further_key(key)).collect();
+        let further = (0..).zip(further);
+        let mut calls: Vec<_> = further
+            .map(|(number, key)| call.with_further_key(number, key))
+            .collect();
         calls.insert(0, call);
         // The keys differ only in their fingerprints. The sort is stable, so of equal keys the first stays.
         if !broken!(Mistake::OrderOfCaller) {

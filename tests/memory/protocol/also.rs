@@ -575,6 +575,19 @@ async fn a_duplicate_of_this_process_finds_a_further_key_taken_until_its_removal
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_error_says_which_key_of_the_call_is_taken() {
+    let here = Guarded::in_memory(policy());
+    for guarded in [&here, &here.elsewhere()] {
+        for (busy, also) in [(1, None), (2, Some(0)), (3, Some(1))] {
+            let held = here.call(busy).claim().await.unwrap();
+            let refused = refusal(transfer(guarded, 1, &[2, 3])).await;
+            assert_eq!(refused.duplicate().unwrap().also(), also);
+            held.settle(true).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn options_that_do_not_go_with_further_keys_are_refused() {
     let guarded = |policy| Guarded::in_memory(policy);
     let contradictions = [
