@@ -116,7 +116,8 @@ impl Idempotency {
     /// Reads the records of the calls of `endpoint` whose keys begin with these hexadecimal digits, for example the 8 digits of a log line.
     /// Also finds calls in transactions. `None` if the store cannot list.
     ///
-    /// Two keys may have equal first digits, though rarely. [`forget`](Self::forget) frees one of them.
+    /// Two keys may have equal first digits, though rarely. [`forget`](Self::forget) frees one of them. Records of other programs are
+    /// left out.
     ///
     /// Changes nothing. Round trips: those of a whole [listing](Self::list) of this endpoint, with large pages, and one for each record.
     ///
@@ -137,8 +138,8 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidKey`] if the name is not a valid endpoint name, or `digits` are not 4 to 64 hexadecimal digits; else as
-    /// [`peek`](Self::peek).
+    /// [`Error::InvalidKey`] if the name is not a valid endpoint name, or `digits` are not 4 to 64 hexadecimal digits;
+    /// [`Error::ForeignRecord`] if other programs wrote all the records; else as [`peek`](Self::peek).
     pub async fn peek_digits(
         &self,
         endpoint: &str,
@@ -193,11 +194,17 @@ impl Idempotency {
                 break;
             }
         }
-        let mut found = Vec::new();
+        let (mut found, mut foreign) = (Vec::new(), None);
         for call in &calls {
-            found.extend(self.peek_listed(call).await?);
+            match self.peek_listed(call).await {
+                Err(error @ Error::ForeignRecord(_)) => foreign = Some(error),
+                record => found.extend(record?),
+            }
         }
-        Ok(Some(found))
+        match foreign {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok(Some(found)),
+        }
     }
 
     /// The whole record of a listed call. `None` if its key has become free.
@@ -271,9 +278,14 @@ impl ListedCall {
         self.endpoint.as_str()
     }
 
-    /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them.
+    /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them. Two keys may have equal first digits.
     pub fn digits(&self) -> String {
         self.fingerprint.digits()
+    }
+
+    /// The key's whole fingerprint. The endpoint, the fingerprint and [`in_tx`](Self::in_tx) tell two listed calls apart.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// Whether the row was written in the transaction of its call: `tx`, `run_in`.

@@ -179,3 +179,36 @@ async fn a_store_that_cannot_list_says_so() {
     let found = idempotency.peek_digits("test.pay", "9e107d9d").await;
     assert!(found.unwrap().is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn keys_with_equal_first_digits_are_told_apart_and_a_foreign_one_is_left_out() {
+    let guarded = Guarded::in_memory(policy());
+    let handle = &guarded.idempotency;
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    let listed = all(handle, "test.").await;
+    let own = listed[0].fingerprint().to_string();
+    let foreign = format!("{}{}", &own[..8], "0".repeat(24));
+    let key = format!("idem:test.pay:{foreign}");
+    let value = Bytes::from("foreign");
+    let put = guarded.store.claim(&key, &value, secs(60));
+    put.await.unwrap();
+
+    let listed = all(handle, "test.").await;
+    let digits: BTreeSet<_> = listed.iter().map(ListedCall::digits).collect();
+    assert_eq!(digits.len(), 1);
+    let whole: BTreeSet<_> = listed
+        .iter()
+        .map(|call| call.fingerprint().to_string())
+        .collect();
+    assert_eq!(whole, BTreeSet::from([own.clone(), foreign.clone()]));
+
+    let found = handle.peek_digits("test.pay", &own[..8]).await.unwrap();
+    let states: Vec<_> = found
+        .unwrap()
+        .iter()
+        .map(idempotent_runtime::Peek::state)
+        .collect();
+    assert_eq!(states, [DuplicateState::Done]);
+    let alone = handle.peek_digits("test.pay", &foreign).await.unwrap_err();
+    assert!(matches!(alone, Error::ForeignRecord(_)), "{alone}");
+}
