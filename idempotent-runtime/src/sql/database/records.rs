@@ -36,6 +36,7 @@ pub trait Records: Run {
     }
 
     /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
+    /// A row whose key is not UTF-8 is left out.
     fn list(
         connection: &mut Self::Connection,
         first: &str,
