@@ -6,7 +6,7 @@ use sqlx::Pool;
 
 use super::attempts::Attempts;
 use crate::sql::database::Database;
-use crate::store::{Cursor, Listed, Page, StoreError};
+use crate::store::{Cursor, Listed, Page, StoreError, StoreErrorKind};
 
 /// The most rows of a page.
 const MOST: usize = 1000;
@@ -19,7 +19,11 @@ pub(super) async fn list<DB: Database>(
     after: Option<&Cursor>,
     most: usize,
 ) -> Result<Page, StoreError> {
-    let first = after.map_or(prefix, Cursor::as_str).max(prefix);
+    let first = after.map_or(prefix, Cursor::as_str);
+    if !first.starts_with(prefix) {
+        let text = "the cursor of the listing is not of this store";
+        return Err(StoreError::new(StoreErrorKind::Misconfigured, text));
+    }
     let most = most.clamp(1, MOST);
     let limit = i64::try_from(most + 1).unwrap_or(i64::MAX);
     let mut attempts = Attempts::new(pool);
