@@ -134,8 +134,8 @@ impl<DB: Database> SqlStore<DB> {
     ///   `sqlite::memory:` is a database that ends with the store.
     ///
     /// The parameters after the `?` are `batch=false`, which sends each change by itself (see [`batch`](Self::batch)), `purge=false`,
-    /// which leaves expired records to other processes (see [`purge`](Self::purge)), and the parameters of sqlx. An unknown or unreadable parameter is an error. For a server
-    /// on another machine use `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL) and a TLS feature of
+    /// which leaves expired records to other processes (see [`purge`](Self::purge)), `migrate=false`, which makes no tables, and the
+    /// parameters of sqlx. An unknown or unreadable parameter is an error. For a server on another machine use `?sslmode=verify-full` (PostgreSQL) or `?ssl-mode=VERIFY_IDENTITY` (MySQL) and a TLS feature of
     /// sqlx. Otherwise sqlx accepts a session without TLS, or with any certificate. `connect` then logs a warning, and
     /// [the doctor](crate::Idempotency::doctor) reports a problem.
     ///

@@ -35,6 +35,8 @@ pub(crate) struct StoreParameters {
     pub(crate) batch: bool,
     /// Whether expired records are purged.
     pub(crate) purge: bool,
+    /// Whether missing tables are made.
+    pub(crate) migrate: bool,
 }
 
 /// Checks the URL of a database whose client knows the parameters `known`. Returns the URL for the client, and the parameters of
@@ -48,13 +50,14 @@ pub(super) fn check<'a>(
     url: &'a str,
     known: &[Parameter],
 ) -> Result<(Cow<'a, str>, StoreParameters), StoreError> {
-    let known = [known, &[BATCH, PURGE]].concat();
+    let known = [known, &[BATCH, PURGE, MIGRATE]].concat();
     check_for_client(url, &known)?;
     Ok(without_own(url))
 }
 
 const BATCH: Parameter = ("batch", SWITCH);
 const PURGE: Parameter = ("purge", SWITCH);
+const MIGRATE: Parameter = ("migrate", SWITCH);
 const SWITCH: Takes = Takes::Word(&["true", "false"]);
 
 /// Takes the parameters of the store out of a valid URL.
@@ -62,20 +65,23 @@ fn without_own(url: &str) -> (Cow<'_, str>, StoreParameters) {
     let mut own = StoreParameters {
         batch: true,
         purge: true,
+        migrate: true,
     };
     let Some((address, query)) = url.split_once('?') else {
         return (url.into(), own);
     };
-    let is_of_client = |part: &&str| match form_urlencoded::parse(part.as_bytes()).next() {
-        Some((name, value)) if name == BATCH.0 => {
-            own.batch = value == "true";
-            false
-        }
-        Some((name, value)) if name == PURGE.0 => {
-            own.purge = value == "true";
-            false
-        }
-        _ => true,
+    let is_of_client = |part: &&str| {
+        let Some((name, value)) = form_urlencoded::parse(part.as_bytes()).next() else {
+            return true;
+        };
+        let own = match name {
+            name if name == BATCH.0 => &mut own.batch,
+            name if name == PURGE.0 => &mut own.purge,
+            name if name == MIGRATE.0 => &mut own.migrate,
+            _ => return true,
+        };
+        *own = value == "true";
+        false
     };
     let kept: Vec<_> = query.split('&').filter(is_of_client).collect();
     let url = match kept[..] {
@@ -274,9 +280,16 @@ mod tests {
             ),
         ] {
             let checked = check(url, KNOWN).expect(url);
-            let own = StoreParameters { batch, purge };
+            let own = StoreParameters {
+                batch,
+                purge,
+                migrate: true,
+            };
             assert_eq!(checked, (rest.into(), own), "{url}");
         }
+        let url = "postgres://h/d?migrate=false";
+        let (rest, own) = check(url, KNOWN).expect(url);
+        assert_eq!((&*rest, own.migrate), ("postgres://h/d", false));
         let text = refusal("postgres://h/d?batch=no");
         assert!(
             text.contains("`batch` must be one of `true`, `false`"),

@@ -123,7 +123,7 @@ async fn missing_tables_are_the_only_finding<DB: Fresh>() {
     assert_eq!(bad.len(), 1, "{diagnosis}");
     assert_says(
         Level::Problem,
-        "has no table `idempotence` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)",
+        "has no table `idempotence` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)",
         &diagnosis.to_string(),
     );
     for invented in [

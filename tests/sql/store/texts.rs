@@ -21,7 +21,7 @@ use support::databases::{Kind, file};
 use support::log_capture::LogCapture;
 
 const REFUSED: &str = "refused the connection (is the server running?)";
-const NO_TABLES: &str = "has no table `idempotence` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)";
+const NO_TABLES: &str = "has no table `idempotence` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)";
 const BUSY: &str = "is busy, because another connection writes to the file (shorten its transactions, or raise \
                     `busy_timeout`)";
 const READ_ONLY_FILE: &str = "accepts no writes: the file is read-only (check the permissions of the file and its \

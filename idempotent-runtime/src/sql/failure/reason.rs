@@ -145,11 +145,11 @@ fn of_refusal(refusal: &dyn DatabaseError) -> Option<&'static str> {
 
 fn of_missing_table(message: &str) -> &'static str {
     if message.contains("idempotence_lock") {
-        "has no table `idempotence_lock` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
+        "has no table `idempotence_lock` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)"
     } else if message.contains("idempotence_version") {
-        "has no table `idempotence_version` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
+        "has no table `idempotence_version` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)"
     } else {
-        "has no table `idempotence` (call `sql::migrate` at every start, or apply the statements of `sql::schema`)"
+        "has no table `idempotence` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)"
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn connect<DB: Database>(
     let connecting = async {
         // This connection reports why it fails. A pool would retry until its timeout, and report only the timeout.
         let mut first = loop {
-            match connect_and_migrate::<DB>(&options, user, &place).await {
+            match open::<DB>(&options, user, &place, parameters.migrate).await {
                 Err(error) if is_retryable(&error) => {
                     conflict = Some(error);
                     sleep(PAUSE).await;
@@ -83,18 +83,21 @@ fn timed_out(conflict: Option<StoreError>) -> StoreError {
     }
 }
 
-/// Connects, and makes the tables that are missing.
-async fn connect_and_migrate<DB: Database>(
+/// Connects, and makes the tables that are missing, if `migrate` is set.
+async fn open<DB: Database>(
     options: &<DB::Connection as Connection>::Options,
     user: Option<&str>,
     place: &str,
+    migrate: bool,
 ) -> Result<DB::Connection, StoreError> {
     let connected = options.connect().await;
     let mut connection = connected.map_err(|error| {
         let failure = failure::open_failed::<DB>(error, options);
         redact_user(user, failure).place(place.to_owned())
     })?;
-    migrate_on::<DB>(&mut connection, place).await?;
+    if migrate {
+        migrate_on::<DB>(&mut connection, place).await?;
+    }
     Ok(connection)
 }
 
