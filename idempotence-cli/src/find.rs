@@ -28,7 +28,7 @@ pub(crate) async fn find(idempotency: &Idempotency, key: &Key) -> Result<Peek, F
         ))),
         1 => Ok(found.remove(0)),
         several => Err(Failure::refused(format!(
-            "{several} keys of `{}` begin with {digits}: give the parts of the key, by `--key`",
+            "{several} keys of `{}` begin with {digits}: give more digits, which `ls --json` prints, or the parts of the key, by `--key`",
             key.endpoint
         ))),
     }

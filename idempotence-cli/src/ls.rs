@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 
+use idempotence::fingerprint::Fingerprint;
 use idempotence::store::Cursor;
-use idempotence::{Idempotency, ListedCall};
+use idempotence::{Error, Idempotency, ListedCall, Listing};
 use serde::Serialize;
 
 use crate::args::{Access, Ls, State};
@@ -16,12 +17,12 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     let idempotency = open(access).await?;
     let mut calls: Vec<ListedCall> = Vec::new();
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let mut pages = Pages::new(&args.endpoint, args.after.as_deref().map(Cursor::new));
+    let after = args.after.as_deref().map(Cursor::new);
+    let mut pages = Pages::new(&args.endpoint, args.state, after);
     while calls.len() < limit
         && let Some(page) = pages.next(&idempotency, limit - calls.len()).await?
     {
-        let wanted = |call: &ListedCall| args.state.is_none_or(|state| state == state_of(call));
-        calls.extend(page.into_iter().filter(wanted));
+        calls.extend(page);
     }
     calls.sort_by(|one, other| {
         let key = |call: &ListedCall| (call.endpoint().to_owned(), call.since());
@@ -44,6 +45,9 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
 /// The pages of a listing, each key once.
 pub(crate) struct Pages<'a> {
     pattern: &'a str,
+    /// Only calls in this state.
+    state: Option<State>,
+    /// The calls of the pages so far: only those that the listing wants, because a store may have millions of others.
     seen: HashSet<Id>,
     /// Where the next page begins.
     pub(crate) after: Option<Cursor>,
@@ -56,9 +60,10 @@ pub(crate) struct Pages<'a> {
 const MOST: usize = 1000;
 
 impl<'a> Pages<'a> {
-    pub(crate) fn new(pattern: &'a str, after: Option<Cursor>) -> Self {
+    pub(crate) fn new(pattern: &'a str, state: Option<State>, after: Option<Cursor>) -> Self {
         Self {
             pattern,
+            state,
             seen: HashSet::new(),
             after,
             ended: false,
@@ -76,28 +81,45 @@ impl<'a> Pages<'a> {
             return Ok(None);
         }
         self.most = self.most.max(wanted).clamp(10, MOST);
-        let names = pattern::beginning(self.pattern);
-        let page = idempotency
-            .list(names, self.after.as_ref(), self.most)
-            .await?;
+        let page = self.look(idempotency).await?;
         let page = page.ok_or_else(|| Failure::usage("this store cannot list keys"))?;
         self.after = page.next;
         self.ended = self.after.is_none();
         let mut calls = page.records;
         calls.retain(|call| {
-            pattern::matches(self.pattern, call.endpoint()) && self.seen.insert(id(call))
+            pattern::matches(self.pattern, call.endpoint())
+                && self.state.is_none_or(|state| state == state_of(call))
+                && self.seen.insert(id(call))
         });
-        // A page without calls of this pattern: most keys are others, so the next page looks at more of them.
+        // A page without such calls: most keys are others, so the next page looks at more of them.
         self.most = if calls.is_empty() { 4 * self.most } else { 0 };
         Ok(Some(calls))
     }
+
+    async fn look(&self, idempotency: &Idempotency) -> Result<Option<Listing>, Failure> {
+        let names = pattern::beginning(self.pattern);
+        let page = idempotency
+            .list(names, self.after.as_ref(), self.most)
+            .await;
+        match page {
+            // A store that lists from its beginning refuses only the cursor, which only the first page has from the arguments.
+            Err(Error::Misconfigured(_))
+                if self.after.is_some() && idempotency.list(names, None, 1).await.is_ok() =>
+            {
+                let text =
+                    "`--after` is no cursor of this store: write the cursor of the page before";
+                Err(Failure::usage(text))
+            }
+            page => Ok(page?),
+        }
+    }
 }
 
-/// What tells listed calls apart: the endpoint, the digits, and whether the row is of a transaction.
-pub(crate) type Id = (String, String, bool);
+/// What tells listed calls apart: the endpoint, the fingerprint, and whether the row is of a transaction.
+pub(crate) type Id = (String, Fingerprint, bool);
 
 pub(crate) fn id(call: &ListedCall) -> Id {
-    (call.endpoint().to_owned(), call.digits(), call.in_tx())
+    (call.endpoint().to_owned(), call.fingerprint(), call.in_tx())
 }
 
 /// The state of a listed call.
@@ -119,6 +141,7 @@ struct Listed<'a> {
 pub(crate) struct Row<'a> {
     endpoint: &'a str,
     digits: String,
+    fingerprint: String,
     state: &'static str,
     in_tx: bool,
     holder: Option<&'a str>,
@@ -131,6 +154,7 @@ impl<'a> Row<'a> {
         Self {
             endpoint: call.endpoint(),
             digits: call.digits(),
+            fingerprint: call.fingerprint().to_string(),
             state: state_of(call).word(),
             in_tx: call.in_tx(),
             holder: call.holder(),
@@ -152,4 +176,36 @@ fn row(call: &ListedCall) -> [String; 6] {
             .map_or_else(|| "never".to_owned(), output::duration),
         call.holder().map_or_else(dash, str::to_owned),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use idempotence::MemoryStore;
+
+    use super::*;
+
+    #[test]
+    fn calls_in_other_states_are_not_kept() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let idempotency = Idempotency::new(MemoryStore::new());
+            for id in 0..60 {
+                let call = idempotency.call("orders.pay").key(&id);
+                let call = call.ttl(Duration::from_mins(1));
+                let ran = call.run(async { Ok::<_, Error>(()) }).await;
+                ran.expect("a first call");
+            }
+            for (state, kept) in [(Some(State::Late), 0), (Some(State::Done), 60), (None, 60)] {
+                let mut pages = Pages::new("*", state, None);
+                let mut listed = 0;
+                while let Some(page) = pages.next(&idempotency, 10).await.expect("a page") {
+                    listed += page.len();
+                }
+                assert_eq!((listed, pages.seen.len()), (kept, kept), "{state:?}");
+            }
+        });
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) async fn open(access: &Access) -> Result<Idempotency, Failure> {
         args::Digest::Md5 => Digest::Md5,
         args::Digest::Sha256 => Digest::Sha256,
     };
-    let builder = Idempotency::builder_from_url(&existing(&url))
+    let builder = Idempotency::builder_from_url(&as_it_is(&url))
         .await
         .map_err(|error| Failure::runtime(with_causes(&error)))?;
     let builder = builder
@@ -47,32 +47,44 @@ pub(crate) fn url(access: &Access) -> Result<String, Failure> {
     Ok(url)
 }
 
-/// The URL, so that a mistake in the name of a file is an error, and not a new file.
-pub(crate) fn existing(url: &str) -> String {
-    let Some(file) = url.strip_prefix("sqlite:") else {
-        return url.to_owned();
+/// The URL, so that only what exists is opened: no file and no table is made, and no purge begins.
+pub(crate) fn as_it_is(url: &str) -> String {
+    let parameters: &[&str] = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+        "sqlite" if url.contains("mode=") => &UNCHANGED,
+        "sqlite" => &["mode=rw", UNCHANGED[0], UNCHANGED[1]],
+        "postgres" | "postgresql" | "mysql" | "mariadb" => &UNCHANGED,
+        _ => return url.to_owned(),
     };
-    let parameters = file.split_once('?').map(|(_, parameters)| parameters);
-    match parameters {
-        None => format!("{url}?mode=rw"),
-        Some(parameters) if parameters.contains("mode=") => url.to_owned(),
-        Some(_) => format!("{url}&mode=rw"),
-    }
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}{}", parameters.join("&"))
 }
+
+/// Of two equal parameters a store uses the last.
+const UNCHANGED: [&str; 2] = ["migrate=false", "purge=false"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_sqlite_must_exist() {
+    fn only_what_exists_is_opened() {
         for (url, expected) in [
-            ("sqlite:a.db", "sqlite:a.db?mode=rw"),
-            ("sqlite:a.db?batch=false", "sqlite:a.db?batch=false&mode=rw"),
-            ("sqlite:a.db?mode=ro", "sqlite:a.db?mode=ro"),
+            (
+                "sqlite:a.db",
+                "sqlite:a.db?mode=rw&migrate=false&purge=false",
+            ),
+            (
+                "sqlite:a.db?purge=true",
+                "sqlite:a.db?purge=true&mode=rw&migrate=false&purge=false",
+            ),
+            (
+                "sqlite:a.db?mode=ro",
+                "sqlite:a.db?mode=ro&migrate=false&purge=false",
+            ),
+            ("mysql://h/d", "mysql://h/d?migrate=false&purge=false"),
             ("redis://h/", "redis://h/"),
         ] {
-            assert_eq!(existing(url), expected);
+            assert_eq!(as_it_is(url), expected);
         }
     }
 }

@@ -4,7 +4,7 @@ use idempotence::{MySqlStore, PostgresStore, SqliteStore};
 
 use crate::args::Access;
 use crate::exit::Failure;
-use crate::open::{existing, url};
+use crate::open::{as_it_is, url};
 use crate::output::Output;
 
 /// Runs `$work` on the store of the database that the URL names.
@@ -40,7 +40,7 @@ pub(crate) async fn migrate(access: &Access, output: &mut Output) -> Result<(), 
 }
 
 pub(crate) async fn purge(access: &Access, output: &mut Output) -> Result<(), Failure> {
-    let url = existing(&url(access)?);
+    let url = as_it_is(&url(access)?);
     let removed = on_database!(&url, |store| store.purge_expired().await?)?;
     if output.is_json() {
         return output.json(&serde_json::json!({ "removed": removed }));

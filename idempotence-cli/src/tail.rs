@@ -18,7 +18,11 @@ pub(crate) async fn run(access: &Access, args: &Tail, output: &mut Output) -> Re
     let begin = Instant::now();
     let mut known = look(&idempotency, &args.endpoint).await?;
     while args.lasts.is_none_or(|lasts| begin.elapsed() < lasts) {
-        sleep(args.every.max(SHORTEST_PAUSE)).await;
+        let rest = args
+            .lasts
+            .map(|lasts| lasts.saturating_sub(begin.elapsed()));
+        let pause = args.every.max(SHORTEST_PAUSE);
+        sleep(rest.map_or(pause, |rest| pause.min(rest))).await;
         let found = look(&idempotency, &args.endpoint).await?;
         for (id, call) in &found {
             let change = match known.get(id) {
@@ -45,7 +49,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 type Calls = HashMap<Id, ListedCall>;
 
 async fn look(idempotency: &Idempotency, pattern: &str) -> Result<Calls, Failure> {
-    let (mut calls, mut pages) = (Calls::new(), Pages::new(pattern, None));
+    let (mut calls, mut pages) = (Calls::new(), Pages::new(pattern, None, None));
     while let Some(page) = pages.next(idempotency, usize::MAX).await? {
         calls.extend(page.into_iter().map(|call| (id(&call), call)));
     }

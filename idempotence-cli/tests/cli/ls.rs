@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::support::{Program, command, redis, run, sqlite};
+use crate::support::{Program, command, mariadb, put_foreign, redis, run, sqlite};
 
 fn pages_have_every_key_once(url: &str) {
     let program = Program::on(url);
@@ -83,7 +84,7 @@ fn tail_prints_calls_that_begin_and_end() {
         threads.spawn(|| {
             for id in (2..1000).take_while(|_| !has_ended.load(Ordering::Relaxed)) {
                 program.pay(id);
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::thread::sleep(Duration::from_millis(100));
             }
             let _ = tail.kill();
         });
@@ -97,4 +98,83 @@ fn tail_prints_calls_that_begin_and_end() {
     });
     let _ = tail.wait();
     assert!(seen, "tail ended without a change");
+}
+
+#[test]
+fn tail_ends_after_its_time_although_the_next_look_is_later() {
+    let url = redis();
+    let args = ["tail", "--for", "100ms", "--every", "1h"];
+    let mut tail = command(&url, &args).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while tail.try_wait().unwrap().is_none() {
+        if Instant::now() > deadline {
+            tail.kill().unwrap();
+            panic!("tail still runs");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn keys_with_equal_first_digits_are_both_listed_and_found_by_more_digits() {
+    let url = sqlite();
+    let one = format!("00000000{}", "1".repeat(24));
+    let other = format!("00000000{}", "2".repeat(24));
+    for fingerprint in [&one, &other] {
+        put_foreign(&url, &format!("idem:orders.pay:{fingerprint}"));
+    }
+    let listed = run(&url, &["ls", "--json"]).json();
+    let listed = listed["records"].as_array().unwrap();
+    let fingerprints: BTreeSet<_> = listed
+        .iter()
+        .map(|row| row["fingerprint"].as_str())
+        .collect();
+    assert_eq!(fingerprints, BTreeSet::from([Some(&*one), Some(&*other)]));
+}
+
+#[test]
+fn a_wrong_cursor_is_wrong_usage() {
+    for (url, after) in [(redis(), "x"), (sqlite(), "x"), (sqlite(), "tx/idem:")] {
+        let ran = run(&url, &["ls", "--after", after]);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert!(ran.err.contains("`--after` is no cursor"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
+    let url = mariadb();
+    let program = Program::on(&url);
+    (0..4).for_each(|id| program.pay(id));
+    program.block_on(async {
+        let pool = sqlx::MySqlPool::connect(&url).await.unwrap();
+        for key in [
+            "696465ff",
+            "6964656d3a6f72646572732e7061793a38ff",
+            "6964656dff",
+        ] {
+            let insert = format!(
+                "INSERT INTO idempotence VALUES (x'{key}', '', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)"
+            );
+            sqlx::raw_sql(sqlx::AssertSqlSafe(insert))
+                .execute(&pool)
+                .await
+                .unwrap();
+        }
+    });
+    for limit in ["1", "2", "50"] {
+        let mut records = 0;
+        let mut after = None::<String>;
+        loop {
+            let mut args = vec!["ls", "--json", "--limit", limit];
+            args.extend(after.iter().flat_map(|after| ["--after", after]));
+            let page = run(&url, &args).json();
+            records += page["records"].as_array().unwrap().len();
+            after = page["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(records, 4, "pages of {limit}");
+    }
 }

@@ -1,10 +1,11 @@
 //! The stores, and how each failure ends.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use idempotence_test_servers::RedisCluster;
 
-use crate::support::{Program, command, mariadb, postgres, run, sqlite};
+use crate::support::{Program, command, empty_sqlite, mariadb, postgres, run, sqlite};
 
 fn works(url: &str) {
     run(url, &["migrate"]).ok();
@@ -93,4 +94,55 @@ fn the_variable_of_the_program_names_the_store_too() {
     ls.env_remove("IDEMPOTENCE_STORE")
         .env("IDEMPOTENCE_URL", url);
     assert!(ls.status().unwrap().success());
+}
+
+/// Neither a command that reads nor one that removes makes tables.
+fn tables_are_only_made_by_migrate(url: &str) {
+    for args in [
+        &["ls"][..],
+        &["show", "orders.pay", "9e107d9d"],
+        &["purge"],
+        &["doctor"],
+        &["ls", "--json"],
+    ] {
+        let ran = run(url, args);
+        assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(
+            text.contains("run `idempotence migrate`"),
+            "{args:?}: {text}"
+        );
+    }
+    run(url, &["migrate"]).ok();
+    run(url, &["ls"]).ok();
+}
+
+#[test]
+fn tables_are_only_made_by_migrate_on_postgres() {
+    tables_are_only_made_by_migrate(&postgres());
+}
+
+#[test]
+fn tables_are_only_made_by_migrate_on_mariadb() {
+    tables_are_only_made_by_migrate(&mariadb());
+}
+
+#[test]
+fn tables_are_only_made_by_migrate_on_sqlite() {
+    tables_are_only_made_by_migrate(&empty_sqlite());
+}
+
+#[test]
+fn a_problem_has_its_exit_code_although_nobody_reads_the_output() {
+    for args in [&["doctor"][..], &["doctor", "--json"]] {
+        let mut doctor = command(&empty_sqlite(), args);
+        let mut doctor = doctor
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // The pipe is closed before the command writes.
+        drop(doctor.stdout.take());
+        assert_eq!(doctor.wait().unwrap().code(), Some(1), "{args:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use idempotence::{Error, Release};
 use serde_json::Value;
 
 use crate::support::{LEASE, Program, Ran, command, redis, run, sqlite};
@@ -166,7 +167,7 @@ fn the_result_of_a_call_is_shown_only_if_it_is_asked_for() {
         .ttl(Duration::from_mins(10));
     let quote = call
         .replay()
-        .run(async { Ok::<_, idempotence::Error>("s3cret".to_owned()) });
+        .run(async { Ok::<_, Error>("s3cret".to_owned()) });
     program.block_on(quote).unwrap();
     let show = ["show", "orders.quote", "--key", "a b"];
     for json in [&[][..], &["--json"]] {
@@ -195,7 +196,7 @@ fn the_keys_of_a_secret_are_found_by_their_parts_only_with_it() {
         .key(&7)
         .ttl(Duration::from_mins(10));
     program
-        .block_on(call.run(async { Ok::<_, idempotence::Error>(()) }))
+        .block_on(call.run(async { Ok::<_, Error>(()) }))
         .unwrap();
     let args = [
         "show",
@@ -212,4 +213,48 @@ fn the_keys_of_a_secret_are_found_by_their_parts_only_with_it() {
         .env("IDEMPOTENCE_SECRET", "s3cret")
         .output();
     assert!(Ran::of(shown.unwrap()).ok().contains("state     done"));
+}
+
+#[test]
+fn a_key_that_its_call_keeps_is_released_after_two_looks() {
+    let url = redis();
+    let program = Program::on(&url);
+    let call = program
+        .idempotency
+        .call("orders.pay")
+        .key(&7)
+        .ttl(2 * LEASE);
+    let call = call.release(Release::Never);
+    program
+        .block_on(call.run(async { Ok::<_, Error>(()) }))
+        .unwrap();
+    let shown = run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+    assert!(shown.contains("state     running: "), "{shown}");
+    let released = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    assert_eq!(
+        audit(&released)["released"],
+        true,
+        "{}{}",
+        released.out,
+        released.err
+    );
+}
+
+#[test]
+fn a_call_that_keeps_its_key_and_runs_is_not_released() {
+    let url = redis();
+    let program = Program::on(&url);
+    let call = program
+        .idempotency
+        .call("orders.pay")
+        .key(&7)
+        .ttl(4 * LEASE);
+    program.begin_call(call.release(Release::Never));
+    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
+    assert!(
+        refused.err.contains("the call is running"),
+        "{}",
+        refused.err
+    );
 }

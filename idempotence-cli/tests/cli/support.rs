@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotence::{Error, Event, Idempotency};
+use idempotence::store::Store as _;
+use idempotence::{Error, Event, GuardedCall, Idempotency};
 use idempotence_test_servers::{MariaDbServer, PostgresServer, RedisServer};
 use serde_json::Value;
 
@@ -65,16 +66,34 @@ pub(crate) fn redis() -> String {
 }
 
 pub(crate) fn sqlite() -> String {
+    let url = empty_sqlite();
+    run(&url, &["migrate"]).ok();
+    url
+}
+
+/// A database without tables.
+pub(crate) fn empty_sqlite() -> String {
     static FILES: AtomicUsize = AtomicUsize::new(0);
     let number = FILES.fetch_add(1, Ordering::SeqCst);
     let folder =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join(format!("{number}.db"));
-    let _ = fs::remove_file(&file);
-    let url = format!("sqlite:{}", file.display());
-    run(&url, &["migrate"]).ok();
-    url
+    fs::write(&file, "").unwrap();
+    format!("sqlite:{}", file.display())
+}
+
+/// Puts a record that no version of the crate wrote.
+pub(crate) fn put_foreign(url: &str, key: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let store = idempotence::SqliteStore::connect(url).await.unwrap();
+        let value = idempotence::store::Bytes::from_static(b"foreign");
+        let claim = store.claim(key, &value, Duration::from_mins(10));
+        claim.await.unwrap();
+    });
 }
 
 pub(crate) fn postgres() -> String {
@@ -138,7 +157,11 @@ impl Program {
             .call("orders.pay")
             .key(&id)
             .ttl(Duration::from_mins(10));
-        let call = call.lease(lease);
+        self.begin_call(call.lease(lease));
+    }
+
+    /// Begins this call, and runs it until the runtime ends.
+    pub(crate) fn begin_call(&self, call: GuardedCall) {
         let (begun, begins) = tokio::sync::oneshot::channel();
         self.runtime.as_ref().unwrap().spawn(async move {
             let body = async {
