@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::probe::convention::Convention;
+
 /// Finds stuck keys of the crate `idempotence`, explains them and frees them. Works while the program is down.
 ///
 /// A stuck key in three steps: `idempotence ls --state late` lists the keys whose holders do not renew them. `idempotence show
@@ -100,6 +102,11 @@ pub(crate) enum Command {
     /// Checks and explains settings
     #[command(subcommand)]
     Config(Config),
+    /// Tests whether a running service of HTTP, in any language, is idempotent
+    ///
+    /// Sends requests, says first how many, and asks. They have effects: use a test system without other traffic. Each rule has
+    /// the sentence that it comes from. Exit code 4 if the service breaks a rule with the level `must`.
+    Probe(Box<Probe>),
     /// Makes the tables of a database, or brings them up to date
     Migrate,
     /// Removes the expired records of a database
@@ -195,6 +202,75 @@ pub(crate) struct Tail {
     /// Ends after this time
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) lasts: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Probe {
+    /// The URL of a request that succeeds, and has an effect
+    pub(crate) url: String,
+    /// The convention that the service follows
+    #[arg(long, value_enum, default_value = "ietf")]
+    pub(crate) profile: Convention,
+    /// The method of the request
+    #[arg(long, value_name = "METHOD", default_value = "POST")]
+    pub(crate) method: String,
+    /// A header of each request, as `Name: value`; repeat it for each header
+    #[arg(short = 'H', long = "header", value_name = "HEADER")]
+    pub(crate) headers: Vec<String>,
+    /// The body of the request: a text, or `@file`. `{{unique}}` in it is another text for each key that is tested
+    ///
+    /// A service may refuse two orders with equal bodies. With `{{unique}}` they differ.
+    #[arg(long, value_name = "BODY", default_value = "")]
+    pub(crate) body: String,
+    /// The body of another order. Without it, the first text or number of a body in JSON is changed
+    #[arg(long, value_name = "BODY")]
+    pub(crate) other_body: Option<String>,
+    /// A body that the service answers with a status from 500 on
+    #[arg(long, value_name = "BODY")]
+    pub(crate) failing_body: Option<String>,
+    /// Another path that takes the same request
+    #[arg(long, value_name = "URL")]
+    pub(crate) other_url: Option<String>,
+    /// The header `Authorization` of another user
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) other_auth: Option<String>,
+    /// Where the effect can be read, by GET with the same headers
+    #[arg(long, value_name = "URL")]
+    pub(crate) effect_url: Option<String>,
+    /// The number, or the array, that grows by one with each run
+    #[arg(long, value_name = "PATH", default_value = "$.count")]
+    pub(crate) effect_json: String,
+    /// The service also takes requests without a key
+    #[arg(long)]
+    pub(crate) optional_key: bool,
+    /// How many equal requests are sent at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..=1000))]
+    pub(crate) storm: u16,
+    /// The most requests in a second, except in a storm
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) rate: u16,
+    /// Refuses to send more requests than this
+    #[arg(long, value_name = "NUMBER", default_value_t = 200)]
+    pub(crate) limit: usize,
+    /// How long a response may take
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "30s")]
+    pub(crate) timeout: Duration,
+    /// The form of the report
+    #[arg(long, value_enum, default_value = "table")]
+    pub(crate) format: Format,
+    /// Does not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people. With `--json` it is JSON
+    Table,
+    /// XML, for servers that run tests
+    Junit,
+    /// A table for a page
+    Markdown,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,6 +1,7 @@
 //! The command `idempotence`, for the operators of a program that uses the crate `idempotence`.
 
 mod args;
+mod ask;
 mod config;
 mod doctor;
 mod exit;
@@ -9,6 +10,7 @@ mod ls;
 mod open;
 mod output;
 mod pattern;
+mod probe;
 mod release;
 mod show;
 mod tables;
@@ -48,6 +50,7 @@ async fn run(args: Args, output: &mut Output) -> Result<(), Failure> {
         Command::Config(Config::Explain { endpoint, file }) => {
             config::explain(&endpoint, file.as_deref(), output)
         }
+        Command::Probe(probe) => probe::run(&probe, output).await,
         Command::Migrate => tables::migrate(access, output).await,
         Command::Purge => tables::purge(access, output).await,
         Command::Completions { shell } => texts::completions(shell, output),

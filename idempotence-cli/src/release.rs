@@ -1,6 +1,5 @@
 //! `release`: frees one key.
 
-use std::io::{self, BufRead as _, IsTerminal as _};
 use std::time::{Duration, SystemTime};
 
 use idempotence::{DuplicateState, Idempotency, Peek};
@@ -8,6 +7,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use crate::args::{Access, Release};
+use crate::ask::confirm;
 use crate::exit::Failure;
 use crate::find::{Shown, find};
 use crate::open::open;
@@ -35,7 +35,12 @@ pub(crate) async fn run(
         ));
     }
     if !args.dry_run && !args.yes {
-        confirm(&peek)?;
+        let question = format!(
+            "Free {} {}? An equal call will run again.",
+            peek.endpoint(),
+            peek.digits()
+        );
+        confirm(&question, "not released")?;
     }
     // After the question, which may take long: a call that renews its key meanwhile is running.
     if !args.force {
@@ -130,22 +135,4 @@ fn is_silent(first: &Peek, second: &Peek, waited: Duration) -> bool {
     };
     let is_same = first.holder() == second.holder() && first.since() == second.since();
     is_same && second.state() == first.state() && after + waited / 2 < before
-}
-
-fn confirm(peek: &Peek) -> Result<(), Failure> {
-    if !io::stdin().is_terminal() {
-        return Err(Failure::refused("nobody can be asked here: write --yes"));
-    }
-    note(&format!(
-        "Free {} {}? An equal call will run again. [y/N]",
-        peek.endpoint(),
-        peek.digits()
-    ));
-    let mut answer = String::new();
-    let read = io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::runtime(format!("cannot read the answer: {error}")))?;
-    if matches!(answer.trim(), "y" | "Y" | "yes") {
-        return Ok(());
-    }
-    Err(Failure::refused("not released"))
 }

@@ -4,6 +4,7 @@
 
 mod help;
 mod ls;
+mod probe;
 mod settings;
 mod stores;
 mod stuck;

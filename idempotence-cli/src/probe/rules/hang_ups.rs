@@ -1,0 +1,47 @@
+//! A client that hangs up, and sends its request again.
+
+use crate::probe::convention::Convention::{Acp, Ietf, Repeatability, Stripe};
+use crate::probe::rule::Level::{Must, Should};
+use crate::probe::rule::{Rule, Verdict, at_most, basis};
+use crate::probe::scenario::{Scenario, Step, USUAL};
+use crate::probe::sentences::{ACP_ONCE, ONE_EFFECT, REPEATABLE, STRIPE_ONCE};
+
+static HANG_UP: Scenario = Scenario {
+    name: "hang up",
+    steps: &[Step::HangUp(USUAL), Step::Retry(USUAL), Step::Send(USUAL)],
+};
+const RETRY: usize = 1;
+
+const SAFE_RETRY: &str = "Client would safely retry a request until it actually gets a valid response from the server. (draft, section 1)";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "hang-up-runs-once",
+        bases: &[
+            basis(Ietf, Must, ONE_EFFECT),
+            basis(Stripe, Must, STRIPE_ONCE),
+            basis(Acp, Must, ACP_ONCE),
+            basis(Repeatability, Must, REPEATABLE),
+        ],
+        advice: "Keep the key claimed while the work runs, also if its client is gone.",
+        sends: &HANG_UP,
+        judge: |seen| at_most(1, seen),
+    },
+    Rule {
+        id: "hang-up-answered",
+        bases: &[
+            basis(Ietf, Should, SAFE_RETRY),
+            basis(Stripe, Should, STRIPE_ONCE),
+            basis(Acp, Should, crate::probe::sentences::ACP_SAME),
+            basis(Repeatability, Should, REPEATABLE),
+        ],
+        advice: "Let the work go on in a task of its own, or free the key if it stops, so that the retry gets a response.",
+        sends: &HANG_UP,
+        judge: |seen| {
+            let retry = seen.reply(RETRY);
+            Verdict::of(retry.is_success(), || {
+                format!("the retry gets {}", retry.summary())
+            })
+        },
+    },
+];
