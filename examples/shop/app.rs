@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::database;
 use crate::mechanisms::{ROWS, Row, row};
 use crate::order::PRICE;
 use crate::run::Failure;
@@ -62,16 +63,18 @@ async fn protect(request: Request, next: Next) -> Response {
 }
 
 /// What never changes: the rows with their code, and the columns.
-async fn shop() -> impl IntoResponse {
+async fn shop(State(server): State<Server>) -> impl IntoResponse {
     #[derive(Serialize)]
     struct Mechanism {
         id: &'static str,
+        money: &'static str,
         code: &'static str,
         /// The scenarios that this mechanism does not have, and why.
         not_applicable: BTreeMap<String, &'static str>,
     }
     let mechanisms = ROWS.iter().map(|row| Mechanism {
         id: row.id,
+        money: row.money,
         code: row.code,
         not_applicable: Scenario::ALL
             .iter()
@@ -79,7 +82,13 @@ async fn shop() -> impl IntoResponse {
             .collect(),
     });
     let mechanisms: Vec<_> = mechanisms.collect();
-    Json(json!({ "price": PRICE, "scenarios": Scenario::ALL, "mechanisms": mechanisms }))
+    Json(json!({
+        "price": PRICE,
+        "store": server.store_name(),
+        "database": database::NAME,
+        "scenarios": Scenario::ALL,
+        "mechanisms": mechanisms,
+    }))
 }
 
 async fn state(State(server): State<Server>) -> impl IntoResponse {

@@ -9,6 +9,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use crate::run::Failure;
 
+pub(crate) const NAME: &str = "SQLite";
+
 const TABLES: &str = "
     CREATE TABLE orders (no TEXT PRIMARY KEY, status TEXT, cents INTEGER, receipt INTEGER);
     CREATE TABLE wallet (number INTEGER PRIMARY KEY, page TEXT NOT NULL, cents INTEGER NOT NULL);

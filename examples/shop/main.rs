@@ -38,7 +38,8 @@ mod server;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let options = Options::read(std::env::args().skip(1))?;
-    let server = Server::open(store(options.redis).await?).await?;
+    let (store, store_name) = store(options.redis).await?;
+    let server = Server::open(store, store_name).await?;
     let listener = TcpListener::bind(options.address).await?;
     println!("listening on http://{}", listener.local_addr()?);
     // Pages keep their stream of events open, so there is no end of all requests to wait for.
@@ -77,11 +78,11 @@ impl Options {
 
 const USAGE: &str = "usage: shop [127.0.0.1:3000] [--redis redis://host:port/]";
 
-async fn store(redis: Option<String>) -> Result<Arc<dyn Store>, Failure> {
-    match redis {
-        None => Ok(Arc::new(MemoryStore::new())),
-        Some(url) => redis_store(&url).await,
-    }
+async fn store(redis: Option<String>) -> Result<(Arc<dyn Store>, &'static str), Failure> {
+    Ok(match redis {
+        None => (Arc::new(MemoryStore::new()), "memory"),
+        Some(url) => (redis_store(&url).await?, "Redis"),
+    })
 }
 
 #[cfg(feature = "redis")]

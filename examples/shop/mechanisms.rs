@@ -60,6 +60,8 @@ pub(crate) trait Mechanism: Send + Sync {
 /// A row of the grid.
 pub(crate) struct Row {
     pub(crate) id: &'static str,
+    /// `bank`: the money is at another company. `wallet`: the money is in the database of the shop.
+    pub(crate) money: &'static str,
     /// The file that runs.
     pub(crate) code: &'static str,
     pub(crate) start: fn(Shop) -> Starting,
@@ -69,10 +71,11 @@ type Started = Result<Box<dyn Mechanism>, Box<dyn std::error::Error + Send + Syn
 type Starting = Pin<Box<dyn Future<Output = Started> + Send>>;
 
 macro_rules! rows {
-    ($($file:ident: $mechanism:ident,)+) => {
+    ($($file:ident: $mechanism:ident in $money:ident,)+) => {
         /// All rows, in the order of the grid.
         pub(crate) const ROWS: &[Row] = &[$(Row {
             id: stringify!($file),
+            money: stringify!($money),
             code: include_str!(concat!("mechanisms/", stringify!($file), ".rs")),
             start: |shop| Box::pin(async {
                 let mechanism = $file::$mechanism::start(shop).await?;
@@ -83,20 +86,20 @@ macro_rules! rows {
 }
 
 rows! {
-    unprotected: Unprotected,
-    check_then_set: CheckThenSet,
-    fingerprint_released: FingerprintReleased,
-    fingerprint_held: FingerprintHeld,
-    token: Token,
-    page_counter: PageCounter,
-    fenced_lock: FencedLock,
-    order_number: OrderNumber,
-    bloom: Bloom,
-    unique_index: UniqueIndex,
-    dedup_row: DedupRow,
-    transition: Transition,
-    replay: Replay,
-    http_layer: HttpLayer,
+    unprotected: Unprotected in bank,
+    check_then_set: CheckThenSet in bank,
+    fingerprint_released: FingerprintReleased in bank,
+    fingerprint_held: FingerprintHeld in bank,
+    page_counter: PageCounter in bank,
+    token: Token in bank,
+    fenced_lock: FencedLock in bank,
+    replay: Replay in bank,
+    http_layer: HttpLayer in bank,
+    bloom: Bloom in wallet,
+    order_number: OrderNumber in wallet,
+    unique_index: UniqueIndex in wallet,
+    transition: Transition in wallet,
+    dedup_row: DedupRow in wallet,
 }
 
 pub(crate) fn row(id: &str) -> Option<&'static Row> {

@@ -32,6 +32,8 @@ pub(crate) enum Verdict {
     Noticed,
     /// Charged once, but the click with the other amount got a receipt as if it were right.
     Unnoticed,
+    /// Right, but the customer paid and got no receipt.
+    NoReceipt,
     /// Nothing was charged, and the customer knows.
     Refused,
     /// Less was charged than the customer wants to buy.
@@ -48,6 +50,7 @@ impl Verdict {
         attempts: &[Attempt],
     ) -> Self {
         let any = |outcome| attempts.iter().any(|attempt| attempt.outcome == outcome);
+        let has_receipt = |attempt: &Attempt| attempt.receipt.is_some() && !attempt.reply_lost;
         let mismatch = |attempt: &Attempt| {
             let code = attempt.code.as_deref();
             code.is_some_and(|code| code == "payload_mismatch")
@@ -58,6 +61,8 @@ impl Verdict {
             Self::Refused
         } else if charges < intents {
             Self::Blocked
+        } else if !attempts.iter().any(has_receipt) {
+            Self::NoReceipt
         } else if attempts.iter().any(mismatch) {
             Self::Noticed
         } else if any(Outcome::Replayed) && scenario == Some(Scenario::OtherAmount) {

@@ -31,6 +31,7 @@ pub(crate) struct Server(Arc<Shared>);
 
 struct Shared {
     store: Arc<dyn Store>,
+    store_name: &'static str,
     database: Template,
     events: Events,
     runs: AtomicU64,
@@ -49,9 +50,13 @@ struct Page {
 }
 
 impl Server {
-    pub(crate) async fn open(store: Arc<dyn Store>) -> Result<Self, Failure> {
+    pub(crate) async fn open(
+        store: Arc<dyn Store>,
+        store_name: &'static str,
+    ) -> Result<Self, Failure> {
         Ok(Self(Arc::new(Shared {
             store,
+            store_name,
             database: Template::new().await?,
             events: Events::new(64),
             runs: AtomicU64::new(0),
@@ -59,6 +64,10 @@ impl Server {
             pages: Mutex::default(),
             grid: Mutex::default(),
         })))
+    }
+
+    pub(crate) fn store_name(&self) -> &'static str {
+        self.0.store_name
     }
 
     pub(crate) fn events(&self) -> &Events {

@@ -4,6 +4,9 @@ const $ = (id) => document.getElementById(id);
 let words = WORDS[localStorage.getItem("language")] ? localStorage.getItem("language") : "en";
 const word = (key) => WORDS[words][key];
 
+const MONEY = ["bank", "wallet"]; // where the money is taken
+const BEST = ["replay", "http_layer", "dedup_row"]; // for a payment button
+
 let shop; // the rows, the columns and the price
 let page = null; // the number of the open page
 let mechanismOfPage = null;
@@ -63,6 +66,13 @@ const openPage = attempt(async () => {
   await readPage();
 });
 
+/// The same with another mechanism.
+const next = attempt(async () => {
+  choose("replay");
+  await openPage();
+  $("buy").focus();
+});
+
 const buy = attempt(async () => {
   await ask(`/api/pages/${page}/clicks`, {});
   await readPage();
@@ -78,15 +88,17 @@ const play = attempt(async (mechanism, scenario) => {
   show(report);
 });
 
+let playing = false;
 const playAll = attempt(async () => {
-  $("all").disabled = true;
+  if (playing) return;
+  playing = true;
   $("progress").textContent = word("running");
   const began = performance.now();
   try {
     await ask("/api/run-all", { clicks: Number($("clicks").value) || 20 });
     $("progress").textContent = `${word("done")} ${((performance.now() - began) / 1000).toFixed(1)} s`;
   } finally {
-    $("all").disabled = false;
+    playing = false;
   }
 });
 
@@ -97,7 +109,7 @@ function judge(report) {
   const { charges, intents, verdict } = report;
   if (verdict === "charged") return ["bad", word("times")(charges)];
   if (verdict === "once" && intents > 1) return ["good", word("verdict").as_wanted];
-  const grade = verdict === "blocked" || verdict === "unnoticed" ? "warn" : "good";
+  const grade = ["blocked", "unnoticed", "no_receipt"].includes(verdict) ? "warn" : "good";
   return [grade, word("verdict")[verdict]];
 }
 
@@ -117,14 +129,21 @@ function show(report) {
     const open = running && grade !== "bad";
     say(open ? "" : grade, open ? `${text} …` : `${text} ${mark} ${verdict}`);
   }
+  $("next").hidden = scenario !== null || report.charges <= report.intents;
+  $("bills").replaceChildren(...Array.from({ length: report.charges }, (_, no) => {
+    const cents = report.charges === 1 ? report.cents : shop.price;
+    return make("span", no < report.intents ? "" : "bad", `¥${cents / 100}`);
+  }));
   const end = Math.max(1, ...report.attempts.map((row) => row.at + row.took));
   const begin = Math.min(end - 1, ...report.attempts.map((row) => row.at));
   $("attempts").replaceChildren(...report.attempts.map((row) => timelineRow(row, begin, end)));
 }
 
 function say(grade, text) {
-  $("sentence").className = `sentence ${grade}`;
+  $("result").className = grade;
   $("sentence").textContent = text;
+  $("bills").replaceChildren();
+  $("next").hidden = true;
 }
 
 function timelineRow(row, begin, end) {
@@ -134,8 +153,9 @@ function timelineRow(row, begin, end) {
   bar.style.width = share(row.took);
   const track = make("div", "track");
   track.append(bar);
-  const when = make("td");
-  when.append(track, make("span", "times", `${row.at} + ${row.took} ms`));
+  const when = make("td", "time");
+  const times = `${row.at} + ${row.took} ms, ${word("node")} ${row.node + 1}`;
+  when.append(track, make("span", "small", times));
 
   const answer = make("td", "", word("outcome")[row.outcome]);
   if (row.outcome === "charged") answer.append(` ¥${row.cents / 100}`);
@@ -145,7 +165,7 @@ function timelineRow(row, begin, end) {
 
   const commands = Object.entries(row.commands).map(([name, times]) => (times > 1 ? `${name} ×${times}` : name));
   const line = make("tr");
-  line.append(make("td", "", row.no), make("td", "", row.node + 1), when, answer, make("td", "commands", commands.join(", ") || word("cost_none")));
+  line.append(make("td", "", row.no), when, answer, make("td", "commands", commands.join(", ") || word("cost_none")));
   return line;
 }
 
@@ -154,7 +174,10 @@ function timelineRow(row, begin, end) {
 function showCell(report) {
   reports.set(`${report.mechanism} ${report.scenario}`, report);
   const cell = $(`${report.mechanism} ${report.scenario}`);
-  if (cell) fillCell(cell, report);
+  if (!cell) return;
+  fillCell(cell, report);
+  sumUp(report.mechanism);
+  showOurs();
 }
 
 function fillCell(cell, report) {
@@ -165,14 +188,58 @@ function fillCell(cell, report) {
 
 function drawGrid() {
   const head = make("tr");
-  head.append(make("td"), ...shop.scenarios.map((id) => scoped("col", word("scenario")[id][0])));
+  const columns = shop.scenarios.map((id) => scoped("col", word("scenario")[id][0]));
+  head.append(make("td"), scoped("col", word("sum")), ...columns);
   $("columns").replaceChildren(head);
-  $("rows").replaceChildren(...shop.mechanisms.map((mechanism) => {
+  $("rows").replaceChildren(...MONEY.flatMap(drawGroup));
+  shop.mechanisms.forEach(({ id }) => sumUp(id));
+  showOurs();
+}
+
+/// The rows whose money is at the bank, or in the wallet.
+function drawGroup(money) {
+  const head = make("tr");
+  const title = scoped("rowgroup", word(money));
+  title.className = "group";
+  title.colSpan = 6;
+  head.append(title);
+  const members = shop.mechanisms.filter((mechanism) => mechanism.money === money);
+  return [head, ...members.map((mechanism) => {
     const row = make("tr");
-    row.append(scoped("row", word("mechanism")[mechanism.id][0]));
+    const sum = make("td");
+    sum.id = `sum ${mechanism.id}`;
+    row.append(scoped("row", titleOf(mechanism.id)), sum);
     row.append(...shop.scenarios.map((scenario) => drawCell(mechanism, scenario)));
     return row;
-  }));
+  })];
+}
+
+/// How many payments of this mechanism were too many, and over how many runs.
+function tooMany(id) {
+  const known = [...reports.values()].filter((report) => report.mechanism === id);
+  return [known.reduce((sum, { charges, intents }) => sum + Math.max(0, charges - intents), 0), known];
+}
+
+/// Shows how often a mechanism took too much, and its worst word.
+function sumUp(id) {
+  const [sum, known] = tooMany(id);
+  const verdicts = known.map(judge);
+  const [grade, verdict] = verdicts.find(([grade]) => grade === "bad") ?? verdicts.find(([grade]) => grade === "warn") ?? ["good", "✓"];
+  const text = make("span", "sum");
+  if (known.length === 0) text.append(make("b", "", "–"));
+  else text.append(make("b", "", sum), grade === "bad" ? "✗" : verdict);
+  $(`sum ${id}`).className = known.length === 0 ? "" : grade;
+  $(`sum ${id}`).replaceChildren(text);
+}
+
+/// Our number, beside the numbers of the refund team.
+function showOurs() {
+  const rows = BEST.map(tooMany);
+  const runs = rows.reduce((sum, [, known]) => sum + known.length, 0);
+  const sum = rows.reduce((sum, [few]) => sum + few, 0);
+  $("ours").className = runs === 0 ? "" : sum === 0 ? "good" : "bad";
+  $("ours").firstElementChild.textContent = runs === 0 ? "?" : sum;
+  $("ours").lastElementChild.textContent = runs === 0 ? word("ours_open") : word("ours")(runs);
 }
 
 function drawCell(mechanism, scenario) {
@@ -190,7 +257,10 @@ function drawCell(mechanism, scenario) {
   button.append(make("b", "", "–"));
   const names = `${word("mechanism")[mechanism.id][0]}, ${word("scenario")[scenario][0]}`;
   button.setAttribute("aria-description", names);
-  button.onclick = () => play(mechanism.id, scenario);
+  button.onclick = () => {
+    $("try").scrollIntoView();
+    play(mechanism.id, scenario);
+  };
   cell.append(button);
   const report = reports.get(button.id);
   if (report) fillCell(button, report);
@@ -206,29 +276,44 @@ function choose(id) {
   $("breaks").textContent = word("mechanism")[id][2];
   $("file").textContent = `mechanisms/${id}.rs`;
   $("code").textContent = mechanism.code;
-  $("scenarios").replaceChildren(...shop.scenarios.map((scenario) => {
-    const button = make("button", "", word("scenario")[scenario][0]);
-    button.type = "button";
-    button.disabled = scenario in mechanism.not_applicable;
-    if (button.disabled) button.append(` (${word("reason")[mechanism.not_applicable[scenario]]})`);
-    button.onclick = () => play(id, scenario);
-    return button;
-  }));
+  for (const button of $("scenarios").children) {
+    const reason = mechanism.not_applicable[button.value];
+    button.disabled = reason !== undefined;
+    const name = word("scenario")[button.value][0];
+    button.textContent = reason ? `${name} (${word("reason")[reason]})` : name;
+  }
 }
 
 function speak(language) {
   words = language;
   localStorage.setItem("language", language);
-  document.documentElement.lang = language;
+  document.documentElement.lang = word("lang");
   document.title = word("title");
-  $("language").textContent = language === "en" ? "中文" : "English";
-  $("language").lang = language === "en" ? "zh" : "en";
+  $("language").textContent = word("other");
+  $("language").lang = word("other_lang");
   document.querySelectorAll("[data-word]").forEach((element) => { element.textContent = word(element.dataset.word); });
   const chosen = $("mechanism").value || shop.mechanisms[0].id;
-  $("mechanism").replaceChildren(...shop.mechanisms.map(({ id }) => new Option(word("mechanism")[id][0], id)));
+  $("mechanism").replaceChildren(...MONEY.map((money) => {
+    const group = make("optgroup");
+    group.label = word(money);
+    const members = shop.mechanisms.filter((mechanism) => mechanism.money === money);
+    group.append(...members.map(({ id }) => new Option(titleOf(id), id)));
+    return group;
+  }));
+  $("runs_on").textContent = word("runs_on")(shop.store, shop.database);
   choose(chosen);
   drawGrid();
   if (shown) show(shown);
+}
+
+function drawScenarios() {
+  $("scenarios").replaceChildren(...shop.scenarios.map((scenario) => {
+    const button = make("button");
+    button.type = "button";
+    button.value = scenario;
+    button.onclick = () => play($("mechanism").value, scenario);
+    return button;
+  }));
 }
 
 function make(tag, name = "", text) {
@@ -236,6 +321,11 @@ function make(tag, name = "", text) {
   if (name) element.className = name;
   if (text !== undefined) element.textContent = text;
   return element;
+}
+
+/// The name of a mechanism, with a star if a payment button should have it.
+function titleOf(id) {
+  return `${BEST.includes(id) ? "★ " : ""}${word("mechanism")[id][0]}`;
 }
 
 function scoped(scope, text) {
@@ -246,11 +336,13 @@ function scoped(scope, text) {
 
 attempt(async () => {
   shop = await ask("/api/shop");
+  drawScenarios();
   speak(words);
   $("language").onclick = () => speak(words === "en" ? "zh" : "en");
   $("mechanism").onchange = () => { choose($("mechanism").value); openPage(); };
   $("buy").onclick = buy;
   $("open").onclick = openPage;
+  $("next").onclick = next;
   $("all").onclick = playAll;
   await openPage();
   listen();

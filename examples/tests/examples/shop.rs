@@ -30,11 +30,11 @@ const SCENARIOS: [&str; 11] = [
 #[rustfmt::skip]
 const GRID: [(&str, [&str; 11]); 14] = [
     ("unprotected", ["2/1 charged", "20/1 charged", "2/1 charged", "2/1 charged", "no_key", "1/1 once", "no_lease", "2/1 charged", "1/1 once", "2/1 charged", "2/2 once"]),
-    ("check_then_set", ["2/1 charged", "20/1 charged", "1/1 once", "1/1 once", "1/1 once", "1/1 once", "no_lease", "2/1 charged", "0/1 refused", "2/1 charged", "2/2 once"]),
+    ("check_then_set", ["2/1 charged", "20/1 charged", "1/1 once", "1/1 no_receipt", "1/1 once", "1/1 once", "no_lease", "2/1 charged", "0/1 refused", "2/1 charged", "2/2 once"]),
     ("fingerprint_released", ["1/1 once", "1/1 once", "2/1 charged", "2/1 charged", "amount_is_key", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "2/1 charged", "2/2 once"]),
-    ("fingerprint_held", ["1/1 once", "1/1 once", "1/1 once", "1/1 once", "amount_is_key", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "2/1 charged", "1/2 blocked"]),
-    ("token", ["1/1 once", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "1/1 once", "2/2 once"]),
-    ("page_counter", ["1/1 once", "1/1 once", "1/1 once", "1/1 once", "1/1 once", "0/1 blocked", "no_lease", "1/1 once", "0/1 refused", "1/1 once", "2/2 once"]),
+    ("fingerprint_held", ["1/1 once", "1/1 once", "1/1 once", "1/1 no_receipt", "amount_is_key", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "2/1 charged", "1/2 blocked"]),
+    ("token", ["1/1 once", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "1/1 no_receipt", "2/2 once"]),
+    ("page_counter", ["1/1 once", "1/1 once", "1/1 once", "1/1 no_receipt", "1/1 once", "0/1 blocked", "no_lease", "1/1 once", "0/1 refused", "1/1 no_receipt", "2/2 once"]),
     ("fenced_lock", ["1/1 once", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "1/1 unnoticed", "1/1 once", "1/1 once", "1/1 once", "1/1 once", "2/1 charged", "2/2 once"]),
     ("order_number", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 unnoticed", "1/1 once", "no_lease", "1/1 same_receipt", "1/1 once", "1/1 once", "2/2 once"]),
     ("bloom", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 unnoticed", "1/1 once", "no_lease", "1/1 same_receipt", "1/1 once", "1/1 once", "2/2 once"]),
@@ -177,6 +177,7 @@ fn the_page_loads_nothing_from_elsewhere_and_has_all_words_in_both_languages() {
         "same_receipt",
         "noticed",
         "unnoticed",
+        "no_receipt",
         "refused",
         "blocked",
     ];
