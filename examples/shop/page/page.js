@@ -76,6 +76,7 @@ const next = attempt(async () => {
 const buy = attempt(async () => {
   await ask(`/api/pages/${page}/clicks`, {});
   await readPage();
+  $("result").scrollIntoView({ block: "nearest" });
 });
 
 const play = attempt(async (mechanism, scenario) => {
@@ -86,6 +87,7 @@ const play = attempt(async (mechanism, scenario) => {
   const report = await ask("/api/run", { mechanism, scenario, clicks });
   showCell(report);
   show(report);
+  $("result").scrollIntoView({ block: "nearest" });
 });
 
 let playing = false;
@@ -107,7 +109,7 @@ const playAll = attempt(async () => {
 /// Good, a warning, or bad; and the word for it.
 function judge(report) {
   const { charges, intents, verdict } = report;
-  if (verdict === "charged") return ["bad", word("times")(charges)];
+  if (verdict === "charged") return ["bad", word("charged")(charges)];
   if (verdict === "once" && intents > 1) return ["good", word("verdict").as_wanted];
   const grade = ["blocked", "unnoticed", "no_receipt"].includes(verdict) ? "warn" : "good";
   return [grade, word("verdict")[verdict]];
@@ -122,12 +124,14 @@ function show(report) {
     say("", word("ready"));
   } else {
     const running = !scenario && report.attempts.some((row) => row.outcome === "running");
-    const [grade, verdict] = judge(report);
+    let [grade, verdict] = judge(report);
+    if (report.verdict === "same_receipt") verdict = word("once_and_same");
     const count = scenario ? word("sent")(clicks) : word("clicked")(clicks);
     const text = `${count}${word("wanted")(report.intents)} ${word("money")(report.cents / 100)}`;
     const mark = { good: "✓", warn: "!", bad: "✗" }[grade];
     const open = running && grade !== "bad";
-    say(open ? "" : grade, open ? `${text} …` : `${text} ${mark} ${verdict}`);
+    if (open) say("", `${text} …`);
+    else say(grade, `${text} `, `${mark} ${verdict}`);
   }
   $("next").hidden = scenario !== null || report.charges <= report.intents;
   $("bills").replaceChildren(...Array.from({ length: report.charges }, (_, no) => {
@@ -139,9 +143,9 @@ function show(report) {
   $("attempts").replaceChildren(...report.attempts.map((row) => timelineRow(row, begin, end)));
 }
 
-function say(grade, text) {
+function say(grade, text, verdict = "") {
   $("result").className = grade;
-  $("sentence").textContent = text;
+  $("sentence").replaceChildren(text, make("b", "", verdict));
   $("bills").replaceChildren();
   $("next").hidden = true;
 }
@@ -149,13 +153,12 @@ function say(grade, text) {
 function timelineRow(row, begin, end) {
   const bar = make("div", `bar ${row.outcome}`);
   const share = (time) => `${(100 * time) / (end - begin)}%`;
-  bar.style.left = share(row.at - begin);
+  bar.style.left = `min(${share(row.at - begin)}, 100% - 6px)`;
   bar.style.width = share(row.took);
   const track = make("div", "track");
   track.append(bar);
   const when = make("td", "time");
-  const times = `${row.at} + ${row.took} ms, ${word("node")} ${row.node + 1}`;
-  when.append(track, make("span", "small", times));
+  when.append(track, make("span", "small", word("times")(row.at - begin, row.took, row.node + 1)));
 
   const answer = make("td", "", word("outcome")[row.outcome]);
   if (row.outcome === "charged") answer.append(` ¥${row.cents / 100}`);
@@ -257,10 +260,7 @@ function drawCell(mechanism, scenario) {
   button.append(make("b", "", "–"));
   const names = `${word("mechanism")[mechanism.id][0]}, ${word("scenario")[scenario][0]}`;
   button.setAttribute("aria-description", names);
-  button.onclick = () => {
-    $("try").scrollIntoView();
-    play(mechanism.id, scenario);
-  };
+  button.onclick = () => play(mechanism.id, scenario);
   cell.append(button);
   const report = reports.get(button.id);
   if (report) fillCell(button, report);
