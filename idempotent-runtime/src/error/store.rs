@@ -55,6 +55,8 @@ pub enum StoreErrorKind {
     /// There is no conclusive answer: the store applied the operation, will apply it, or never will.
     Unknown,
     /// The store has no room for new data, and changed nothing.
+    ///
+    /// After a result that does not fit, the store is asked for an hour to note the success in a smaller record.
     Full,
     /// The store is not set up for the operation: wrong credentials, a missing permission, or a key of another
     /// program's type. Sending the operation again does not help.
