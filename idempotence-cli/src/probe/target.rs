@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde_json::Value;
 
@@ -22,6 +22,9 @@ pub(crate) struct Target {
     failing_body: Option<Vec<u8>>,
 }
 
+/// What a client of an API accepts: some services describe a problem only to a client that asks for it.
+const ACCEPTED: &str = "application/json, application/problem+json, */*;q=0.1";
+
 /// The text in a body that differs among scenarios, for a service that refuses two equal orders.
 const UNIQUE: &str = "{{unique}}";
 
@@ -36,6 +39,9 @@ impl Target {
         }
         if !body.is_empty() && is_json(&body) && !headers.contains_key(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if !headers.contains_key(ACCEPT) {
+            headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
         }
         let other_body = args.other_body.as_deref().map(read_body).transpose()?;
         Ok(Self {

@@ -1,7 +1,7 @@
 //! A key that was used with another payload.
 
 use crate::probe::convention::Convention::{Acp, Ietf, Repeatability, Stripe};
-use crate::probe::rule::Level::{Must, Should};
+use crate::probe::rule::Level::{May, Must, Should};
 use crate::probe::rule::{Rule, Verdict, basis};
 use crate::probe::scenario::{Body, Scenario, Step, USUAL, with_body};
 use crate::probe::seen::Seen;
@@ -68,6 +68,25 @@ pub(super) const RULES: &[Rule] = &[
         advice: "Answer with application/problem+json (RFC 9457), or with a Link to your documentation.",
         sends: &OTHER_BODY,
         judge: described,
+    },
+    Rule {
+        id: "mismatch-language",
+        bases: &[basis(
+            Ietf,
+            May,
+            "HTTP/1.1 422, Content-Type: application/problem+json, Content-Language: en. (draft, section 2.7, an example)",
+        )],
+        advice: "Name the language of the text by Content-Language, because people read it.",
+        sends: &OTHER_BODY,
+        judge: |seen| {
+            let other = seen.reply(OTHER);
+            if !other.is_refusal() {
+                return Verdict::skipped("it is not refused");
+            }
+            Verdict::of(other.has("content-language"), || {
+                format!("the {} has no Content-Language", other.summary())
+            })
+        },
     },
 ];
 

@@ -69,7 +69,7 @@ impl Fault {
         (Self::MismatchIsConflict, &["mismatch-status"]),
         (
             Self::PlainRefusals,
-            &["conflict-problem", "mismatch-problem"],
+            &["conflict-problem", "mismatch-problem", "mismatch-language"],
         ),
         (Self::NoRetryAfter, &["conflict-retry-after"]),
         (Self::FailuresStored, &["failure-free"]),
@@ -268,6 +268,7 @@ impl Service {
         let mut response = Response::builder().status(status);
         if !self.has(Fault::PlainRefusals) {
             response = response.header("content-type", "application/problem+json");
+            response = response.header("content-language", "en");
         }
         if status == 409 && !self.has(Fault::NoRetryAfter) {
             response = response.header("retry-after", "1");
