@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         }
         if !reply.is_success() {
             return Err(Failure::runtime(format!(
-                "the first request must succeed, or nothing can be tested. It gets {}: {}",
+                "the first request must succeed, or nothing can be tested. It gets {}{}",
                 reply.summary(),
                 shortened(&reply.body)
             )));
@@ -199,8 +199,13 @@ fn is(one: &Scenario, other: &Scenario) -> bool {
     std::ptr::eq(one, other)
 }
 
+/// The beginning of a body, as the end of a sentence.
 fn shortened(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.chars().filter(|char| !char.is_control());
-    text.take(200).collect()
+    let text: String = text.take(200).collect();
+    if text.is_empty() {
+        return text;
+    }
+    format!(": {text}")
 }

@@ -23,7 +23,7 @@ pub(crate) struct Target {
 }
 
 /// What a client of an API accepts: some services describe a problem only to a client that asks for it.
-const ACCEPTED: &str = "application/json, application/problem+json, */*;q=0.1";
+const ACCEPTED: &str = "application/problem+json, application/json, */*;q=0.1";
 
 /// The text in a body that differs among scenarios, for a service that refuses two equal orders.
 const UNIQUE: &str = "{{unique}}";
