@@ -191,22 +191,7 @@ fn check_also(options: &Options, errors: &mut Errors) {
     if options.also.is_empty() {
         return;
     }
-    if let Some(key) = &options.key
-        && let Some(also) = options.also.iter().find(|also| also.len() != key.len())
-        && let Some(span) = options.written("also")
-    {
-        let count = |key: &Key| match key.len() {
-            1 => "1 part".to_owned(),
-            len => format!("{len} parts"),
-        };
-        let message = format_args!(
-            "`also` has {}, and `key` has {}: no other call would have this further key as its key",
-            count(also),
-            count(key)
-        );
-        let help = "write all parts of the other call's key, as in `key = \"tenant, from\", also = \"tenant, to\"`";
-        errors.push(error(span, message, help));
-    }
+    check_parts_of_also(options, errors);
     let mut against = |name, why, help| {
         if let Some(span) = options.written(name) {
             let message = format_args!("`also` cannot be combined with `{name}`, {why}");
@@ -246,6 +231,26 @@ fn check_also(options: &Options, errors: &mut Errors) {
             "`also` needs `release = true`, because no end of the call is stored under a further key",
             "write `release = true` as well, or leave `also` out",
         ));
+    }
+}
+
+/// Reports a further key that has more or fewer parts than `key`.
+fn check_parts_of_also(options: &Options, errors: &mut Errors) {
+    if let Some(key) = &options.key
+        && let Some(also) = options.also.iter().find(|also| also.len() != key.len())
+        && let Some(span) = options.written("also")
+    {
+        let count = |key: &Key| match key.len() {
+            1 => "1 part".to_owned(),
+            len => format!("{len} parts"),
+        };
+        let message = format_args!(
+            "`also` has {}, and `key` has {}: no other call would have this further key as its key",
+            count(also),
+            count(key)
+        );
+        let help = "write all parts of the other call's key, as in `key = \"tenant, from\", also = \"tenant, to\"`";
+        errors.push(error(span, message, help));
     }
 }
 
