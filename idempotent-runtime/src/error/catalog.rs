@@ -192,7 +192,7 @@ const IN_PROGRESS: Facts = Facts {
     title: "An equal request is being processed",
     zh_title: "相同的请求正在处理",
     en: "Your request is being processed. Please do not send it again.",
-    zh_hans: "系统正在处理中,请勿重复操作",
+    zh_hans: "系统正在处理中，请勿重复操作",
 };
 
 const ALREADY_DONE: Facts = Facts {
@@ -216,7 +216,7 @@ const TAKEN: Facts = Facts {
     title: "An equal request was made before",
     zh_title: "相同的请求已经提交过",
     en: "Your request was already received. Please check whether it has worked.",
-    zh_hans: "请勿重复提交,请刷新后确认结果",
+    zh_hans: "请勿重复提交，请刷新后确认结果",
     ..ALREADY_DONE
 };
 
@@ -229,7 +229,7 @@ const OUTCOME_UNKNOWN: Facts = Facts {
     title: "The outcome of an equal request is not known",
     zh_title: "相同请求的结果未知",
     en: "It is not known whether your request has gone through. Please check, or contact support, before you send it again or make a new one.",
-    zh_hans: "请求是否成功尚不确定,重新提交或发起新请求之前,请先确认处理结果或联系客服",
+    zh_hans: "请求是否成功尚不确定，重新提交或发起新请求之前，请先确认处理结果或联系客服",
     ..ALREADY_DONE
 };
 
@@ -244,7 +244,7 @@ const PAYLOAD_MISMATCH: Facts = Facts {
     title: "The key belongs to another request",
     zh_title: "该键属于另一个请求",
     en: "Your request was changed after it was first sent. Please start again with a new one.",
-    zh_hans: "内容与首次提交的不一致,请重新发起",
+    zh_hans: "内容与首次提交的不一致，请重新发起",
 };
 
 const RESULT_UNAVAILABLE: Facts = Facts {
@@ -257,7 +257,7 @@ const RESULT_UNAVAILABLE: Facts = Facts {
     title: "The result of an equal request is not available",
     zh_title: "相同请求的结果不可用",
     en: "Your request has ended, but its result cannot be shown here. Please reload to see it.",
-    zh_hans: "请求已结束,请刷新后查看结果",
+    zh_hans: "请求已结束，请刷新后查看结果",
 };
 
 const TOKEN_USED: Facts = Facts {
@@ -270,7 +270,7 @@ const TOKEN_USED: Facts = Facts {
     title: "The one-time token was used before",
     zh_title: "一次性令牌已被使用",
     en: "This page was already submitted. Please reload it before you submit it again.",
-    zh_hans: "页面已提交,请勿重复提交",
+    zh_hans: "页面已提交，请勿重复提交",
 };
 
 const TOKEN_UNKNOWN: Facts = Facts {
@@ -283,7 +283,7 @@ const TOKEN_UNKNOWN: Facts = Facts {
     title: "There is no such one-time token",
     zh_title: "没有这个一次性令牌",
     en: "This page has expired. Please reload it and try again.",
-    zh_hans: "页面已过期,请刷新后重试",
+    zh_hans: "页面已过期，请刷新后重试",
 };
 
 const TOKEN_MALFORMED: Facts = Facts {
@@ -309,7 +309,7 @@ const LIMIT_REACHED: Facts = Facts {
     title: "There were too many attempts",
     zh_title: "尝试次数过多",
     en: "There were too many attempts. Please try again later.",
-    zh_hans: "操作过于频繁,请稍后再试",
+    zh_hans: "操作过于频繁，请稍后再试",
 };
 
 const UNAVAILABLE: Facts = Facts {
@@ -322,7 +322,7 @@ const UNAVAILABLE: Facts = Facts {
     title: "The request cannot be processed now",
     zh_title: "请求暂时无法处理",
     en: "The service is busy. Please try again in a moment.",
-    zh_hans: "系统繁忙,请稍后再试",
+    zh_hans: "系统繁忙，请稍后再试",
 };
 
 const MISCONFIGURED: Facts = Facts {
@@ -352,10 +352,10 @@ const LEASE_LOST: Facts = Facts {
     http: 500,
     grpc: Grpc::Unknown,
     title: "The request was interrupted, and its outcome is unknown",
-    zh_title: "请求被中断,结果未知",
+    zh_title: "请求被中断，结果未知",
     en: "Your request was interrupted, and may or may not have gone through. \
          Please reload and check before you try again.",
-    zh_hans: "处理被中断,结果尚不确定,请刷新确认后再操作",
+    zh_hans: "处理被中断，结果尚不确定，请刷新确认后再操作",
 };
 
 const INVALID_KEY: Facts = Facts {
@@ -375,4 +375,4 @@ const NOT_INSTALLED: Facts = Facts {
 };
 
 const CONTACT_SUPPORT_EN: &str = "Your request cannot be processed. Please contact support.";
-const CONTACT_SUPPORT_ZH_HANS: &str = "请求无法处理,请联系客服";
+const CONTACT_SUPPORT_ZH_HANS: &str = "请求无法处理，请联系客服";

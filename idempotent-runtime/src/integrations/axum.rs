@@ -180,7 +180,7 @@ mod tests {
         let response = refusal(sample("in_progress"), Lang::ZhHans);
         assert_eq!(response.headers()[header::CONTENT_LANGUAGE], "zh-Hans");
         let problem: Value = serde_json::from_str(&body(response).await).unwrap();
-        assert_eq!(problem["detail"], "系统正在处理中,请勿重复操作");
+        assert_eq!(problem["detail"], "系统正在处理中，请勿重复操作");
     }
 
     #[tokio::test]

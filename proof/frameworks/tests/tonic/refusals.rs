@@ -145,7 +145,7 @@ async fn a_message_is_in_the_language_of_the_call() {
     let language = "zh-CN".parse().unwrap();
     chinese.metadata_mut().insert("accept-language", language);
     let status = bank.pay(chinese).await.unwrap_err();
-    assert_eq!(status.message(), "内容与首次提交的不一致,请重新发起");
+    assert_eq!(status.message(), "内容与首次提交的不一致，请重新发起");
 }
 
 #[tokio::test]
