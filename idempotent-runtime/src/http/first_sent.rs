@@ -38,7 +38,7 @@ pub(super) fn check(
     };
     let detail = [
         format!("Send the header {name} once, with the time of the first try, for example Sun, 06 Nov 1994 08:49:37 GMT.").into(),
-        format!("请发送且仅发送一次请求头 {name},其值为首次发送时间,例如 Sun, 06 Nov 1994 08:49:37 GMT").into(),
+        format!("请发送且仅发送一次请求头 {name}，其值为首次发送时间，例如 Sun, 06 Nov 1994 08:49:37 GMT").into(),
     ];
     Err(Rejection::fault(
         StatusCode::BAD_REQUEST,
@@ -63,7 +63,7 @@ fn check_window(first_sent: SystemTime, ttl: Duration, lang: Lang) -> Result<(),
     }
     let detail = [
         "The request was first sent too long ago, or the clock of the client is wrong. Check what the request has done before you send it as a new request.".into(),
-        "请求的首次发送时间过早,或客户端时钟有误。作为新请求重新发送之前,请先确认处理结果".into(),
+        "请求的首次发送时间过早，或客户端时钟有误。作为新请求重新发送之前，请先确认处理结果".into(),
     ];
     let title = [
         "The request was not first sent within the time in which repetitions are recognized",

@@ -142,7 +142,7 @@ impl Rejection {
     pub(super) fn unsupported(lang: Lang) -> Self {
         let detail = [
             "This operation does not support repeatable requests. Send the request without the headers that make it repeatable.".into(),
-            "该操作不支持可重复请求,请去掉相关请求头后重新发送".into(),
+            "该操作不支持可重复请求，请去掉相关请求头后重新发送".into(),
         ];
         let title = [
             "The operation does not support repeatable requests",
@@ -167,7 +167,7 @@ impl Rejection {
     pub(super) fn broken(lang: Lang) -> Self {
         let detail = [
             "The body of the request did not arrive as a whole. Send the request again.",
-            "请求体不完整,请重新发送",
+            "请求体不完整，请重新发送",
         ];
         let mut fault = Self::unreadable(detail, lang);
         fault.problem.client_action = ClientAction::Wait;
@@ -179,7 +179,7 @@ impl Rejection {
     pub(super) fn undecodable(lang: Lang) -> Self {
         let detail = [
             "The body of the request cannot be decoded: its chunks or its encoding are malformed. Correct the request.",
-            "请求体无法解码:分块或编码格式有误。请修正请求",
+            "请求体无法解码：分块或编码格式有误。请修正请求",
         ];
         Self::unreadable(detail, lang)
     }

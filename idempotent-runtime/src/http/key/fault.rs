@@ -113,7 +113,7 @@ impl IdFault<'_> {
         }
         let (carrier, what) = (self.carrier.text(lang), self.what(lang));
         match self.mistake.map(|mistake| mistake.text(lang)) {
-            Some(mistake) => format!("{carrier} {what}:{mistake}"),
+            Some(mistake) => format!("{carrier} {what}：{mistake}"),
             None => format!("{carrier} {what}"),
         }
     }
@@ -144,7 +144,7 @@ impl IdFault<'_> {
         };
         match lang {
             Lang::En | Lang::Custom(_) => format!("The {carrier} {mistake}. {request}"),
-            Lang::ZhHans => format!("{carrier} 无法读取:{mistake}。{request}"),
+            Lang::ZhHans => format!("{carrier} 无法读取：{mistake}。{request}"),
         }
     }
 
@@ -160,7 +160,7 @@ impl IdFault<'_> {
         let (carrier, value) = (self.carrier.text(lang), self.expected(lang));
         match lang {
             Lang::En | Lang::Custom(_) => format!("Send the {carrier} once, with {value}."),
-            Lang::ZhHans => format!("请发送且仅发送一次{carrier},其值为 {value}"),
+            Lang::ZhHans => format!("请发送且仅发送一次{carrier}，其值为 {value}"),
         }
     }
 
@@ -173,7 +173,7 @@ impl IdFault<'_> {
             ),
             Id::IdempotencyKey(KeySyntax::Strict) => (
                 "1 to 255 printable ASCII characters in double quotes",
-                "1 至 255 个可打印的 ASCII 字符,并置于双引号内",
+                "1 至 255 个可打印的 ASCII 字符，并置于双引号内",
             ),
             Id::IdempotencyKey(KeySyntax::Uuid) => ("a UUID", "UUID"),
         };
@@ -246,8 +246,8 @@ mod tests {
         }
         assert_eq!(
             malformed(KeySyntax::Uuid, Mistake::NotUuid).text(Lang::ZhHans),
-            "请求头 PayPal-Request-Id 无法读取:其值不是 UUID。\
-             请发送且仅发送一次请求头 PayPal-Request-Id,其值为 UUID"
+            "请求头 PayPal-Request-Id 无法读取：其值不是 UUID。\
+             请发送且仅发送一次请求头 PayPal-Request-Id，其值为 UUID"
         );
     }
 
@@ -260,7 +260,7 @@ mod tests {
         );
         assert_eq!(
             fault.problem(Lang::ZhHans).title,
-            "请求头 PayPal-Request-Id 无法读取:其值不是 UUID"
+            "请求头 PayPal-Request-Id 无法读取：其值不是 UUID"
         );
     }
 

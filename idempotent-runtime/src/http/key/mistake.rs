@@ -76,7 +76,7 @@ impl Mistake {
             Self::SpaceAtAnEnd => ("begins or ends with a space", "其值以空格开头或结尾"),
             Self::Unclosed => (
                 "has an opening quote without a closing quote",
-                "其值有起始引号,但没有结束引号",
+                "其值有起始引号，但没有结束引号",
             ),
             Self::AfterQuote => (
                 "has more text after the closing quote",
@@ -88,10 +88,16 @@ impl Mistake {
             ),
             Self::UnquotedQuote => (
                 "has a quote, but does not begin with one",
-                "其值含有引号,但不以引号开头",
+                "其值含有引号，但不以引号开头",
             ),
-            Self::UnquotedComma => ("has a comma outside of quotes", "其值含有逗号,但没有加引号"),
-            Self::UnquotedSpace => ("has a space outside of quotes", "其值含有空格,但没有加引号"),
+            Self::UnquotedComma => (
+                "has a comma outside of quotes",
+                "其值含有逗号，但没有加引号",
+            ),
+            Self::UnquotedSpace => (
+                "has a space outside of quotes",
+                "其值含有空格，但没有加引号",
+            ),
             Self::Unquoted => ("is not in double quotes", "其值没有置于双引号内"),
             Self::Escape => (
                 "has a backslash before a character other than a quote or a backslash",
@@ -130,7 +136,7 @@ impl Mistake {
             ),
             Self::Compressed => (
                 "cannot be found, because the body is compressed, and no layer outside has decompressed it",
-                "请求体经过压缩,外层未解压",
+                "请求体经过压缩，外层未解压",
             ),
             _ => ("is missing", "缺失"),
         }

@@ -69,7 +69,7 @@ pub(super) static STRIPE: Table = Table {
                 StatusCode::BAD_REQUEST,
                 [
                     "An idempotency key belongs to one request: this key was used on another route, or with other parameters. Repeat the first request as it was, or send this request with a new key.",
-                    "幂等键只属于一个请求:该键已用于其他路由或其他参数。请原样重发首个请求,或使用新的键",
+                    "幂等键只属于一个请求：该键已用于其他路由或其他参数。请原样重发首个请求，或使用新的键",
                 ],
             )
         },
@@ -89,7 +89,7 @@ pub(super) static STRIPE: Table = Table {
             StatusCode::CONFLICT,
             [
                 "An earlier request with this idempotency key has ended, and its work may be done or not. Look the result up before you send another request, and do not use a new key.",
-                "使用该幂等键的先前请求已结束,但结果未知。请先查询结果,再发送新请求,且不要更换键",
+                "使用该幂等键的先前请求已结束，但结果未知。请先查询结果，再发送新请求，且不要更换键",
             ],
         ),
         stripe(
@@ -97,7 +97,7 @@ pub(super) static STRIPE: Table = Table {
             StatusCode::CONFLICT,
             [
                 "An earlier request with this idempotency key was processed, and its response is not stored. Look the result up; if the response has a Location, it is there.",
-                "使用该幂等键的先前请求已处理,但其响应未保存。请查询结果;如有 Location,则结果在该处",
+                "使用该幂等键的先前请求已处理，但其响应未保存。请查询结果；如有 Location，则结果在该处",
             ],
         ),
         stripe(
@@ -105,7 +105,7 @@ pub(super) static STRIPE: Table = Table {
             StatusCode::INTERNAL_SERVER_ERROR,
             [
                 "The request was stopped in the middle, and its work may be done or not. Look the result up before you send another request, and do not use a new key.",
-                "请求在处理中途被停止,结果未知。请先查询结果,再发送新请求,且不要更换键",
+                "请求在处理中途被停止，结果未知。请先查询结果，再发送新请求，且不要更换键",
             ],
         ),
         stripe(
@@ -113,7 +113,7 @@ pub(super) static STRIPE: Table = Table {
             StatusCode::SERVICE_UNAVAILABLE,
             [
                 "Idempotency keys cannot be checked at the moment, so the request was not processed. Send the same request again later, with the same key.",
-                "暂时无法检查幂等键,请求未被处理。请稍后使用同一个键重发同一请求",
+                "暂时无法检查幂等键，请求未被处理。请稍后使用同一个键重发同一请求",
             ],
         ),
     ],

@@ -108,8 +108,8 @@ mod tests {
         );
         assert_eq!(
             unclosed.text(Lang::ZhHans),
-            "请求头 Idempotency-Key 无法读取:其值有起始引号,但没有结束引号。\
-             请发送且仅发送一次请求头 Idempotency-Key,其值为 1 至 255 个可打印的 ASCII 字符"
+            "请求头 Idempotency-Key 无法读取：其值有起始引号，但没有结束引号。\
+             请发送且仅发送一次请求头 Idempotency-Key，其值为 1 至 255 个可打印的 ASCII 字符"
         );
         assert_eq!(
             unclosed.to_string(),
