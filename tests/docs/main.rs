@@ -1,6 +1,7 @@
 //! The pages agree with each other, and their links have targets.
 
 mod dashboards;
+mod form;
 mod promises;
 mod readme;
 
