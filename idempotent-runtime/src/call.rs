@@ -163,18 +163,6 @@ impl Call {
         }
     }
 
-    /// Refuses the call if it has further keys: they have one part, and its key has more.
-    pub(crate) fn refuse_further_keys(&mut self) {
-        if let Ok(open) = &mut self.0
-            && open.more.as_ref().is_some_and(|more| more.has_keys())
-        {
-            open.set_invalid_key(
-                "`key` was called more than once, so no other call would have a key of `also`, and the body did not run; write one tuple \
-                 each, as in `key(&(tenant, from)).also(&(tenant, to))`",
-            );
-        }
-    }
-
     /// The same call with its row in its caller's transaction.
     pub(crate) fn in_tx(mut self) -> Result<CallContext, Error> {
         if let Ok(open) = &mut self.0 {

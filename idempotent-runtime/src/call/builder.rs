@@ -382,11 +382,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
 
     /// The complete call, and how it answers.
     pub(super) fn into_parts(mut self) -> (Call, A) {
-        match self.key_parts {
-            0 => self.call.keyed(),
-            1 => {}
-            _ => self.call.refuse_further_keys(),
-        }
+        self.call.note_key_parts(self.key_parts);
         self.call.set_policy(self.policy);
         (self.call, self.answers)
     }
