@@ -107,6 +107,10 @@ pub(crate) enum Command {
     /// Sends requests, says first how many, and asks. They have effects: use a test system without other traffic. Each rule has
     /// the sentence that it comes from. Exit code 4 if the service breaks a rule with the level `must`.
     Probe(Box<Probe>),
+    /// Measures how many calls a second the store can claim, beside the same commands by hand
+    ///
+    /// Puts the store under load, and asks first. Each call claims a key and removes it.
+    Bench(Bench),
     /// Makes the tables of a database, or brings them up to date
     Migrate,
     /// Removes the expired records of a database
@@ -202,6 +206,22 @@ pub(crate) struct Tail {
     /// Ends after this time
     #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) lasts: Option<Duration>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bench {
+    /// How long the calls are measured, and how long the commands by hand
+    #[arg(long = "for", value_name = "TIME", value_parser = humantime::parse_duration, default_value = "4s")]
+    pub(crate) lasts: Duration,
+    /// How many calls there are at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub(crate) callers: u16,
+    /// Writes a plot to this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// Does not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -2,6 +2,7 @@
 
 mod args;
 mod ask;
+mod bench;
 mod config;
 mod doctor;
 mod exit;
@@ -51,6 +52,7 @@ async fn run(args: Args, output: &mut Output) -> Result<(), Failure> {
             config::explain(&endpoint, file.as_deref(), output)
         }
         Command::Probe(probe) => probe::run(&probe, output).await,
+        Command::Bench(bench) => bench::run(access, &bench, output).await,
         Command::Migrate => tables::migrate(access, output).await,
         Command::Purge => tables::purge(access, output).await,
         Command::Completions { shell } => texts::completions(shell, output),

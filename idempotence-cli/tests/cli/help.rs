@@ -22,7 +22,7 @@ fn the_help_is_the_expected_text() {
 #[test]
 fn every_command_has_help_and_the_shells_have_completions() {
     for command in [
-        "ls", "show", "release", "tail", "doctor", "config", "probe", "migrate", "purge",
+        "ls", "show", "release", "tail", "doctor", "config", "probe", "bench", "migrate", "purge",
     ] {
         let help = run("", &[command, "--help"]).ok();
         assert!(help.contains("Usage: idempotence "), "{help}");

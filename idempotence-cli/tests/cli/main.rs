@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bench;
 mod help;
 mod ls;
 mod probe;
