@@ -12,12 +12,11 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::database;
-use crate::mechanisms::{ROWS, Row, row};
-use crate::order::PRICE;
-use crate::run::Failure;
-use crate::scenarios::Scenario;
-use crate::server::Server;
+use super::mechanisms::{ROWS, Row, row};
+use super::order::PRICE;
+use super::scenarios::Scenario;
+use super::server::Server;
+use super::{Failure, NAME};
 
 pub(crate) fn app(server: Server) -> Router {
     Router::new()
@@ -85,7 +84,7 @@ async fn shop(State(server): State<Server>) -> impl IntoResponse {
     Json(json!({
         "price": PRICE,
         "store": server.store_name(),
-        "database": database::NAME,
+        "database": NAME,
         "scenarios": Scenario::ALL,
         "mechanisms": mechanisms,
     }))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use idempotence::Once;
 use serde::Serialize;
 
-use crate::order::{BuyError, PRICE, Receipt};
+use super::order::{BuyError, PRICE, Receipt};
 
 /// A row of the timeline.
 #[derive(Debug, Clone, Serialize)]

@@ -5,12 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use idempotence::Once;
-use sqlx::SqliteConnection;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::attempt::ATTEMPT;
-use crate::order::{BuyError, Order, Receipt};
+use super::Connection;
+use super::attempt::ATTEMPT;
+use super::order::{BuyError, Order, Receipt};
 
 /// When the bank answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(crate) enum Pace {
 
 /// The bank waits for clicks that wait for the bank, so it answers at the latest after this time.
 const PATIENCE: Duration = Duration::from_millis(500);
-const PATIENCE_OF_THE_FIRST: Duration = Duration::from_millis(1200);
+const PATIENCE_OF_THE_FIRST: Duration = Duration::from_secs(2);
 
 /// A bank of one run. It is another company: its books are no part of the database of the shop.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Bank {
     /// Takes money from a wallet, which is a table in the database of the shop. So it is a part of the transaction.
     pub(crate) async fn charge_in(
         &self,
-        tx: &mut SqliteConnection,
+        tx: &mut Connection,
         order: &Order,
     ) -> Result<Receipt, BuyError> {
         // A transaction that waited here would keep all other writers out.
@@ -116,7 +116,7 @@ impl Bank {
             return Err(BuyError::BankBusy);
         }
         let number =
-            sqlx::query_scalar("INSERT INTO wallet (page, cents) VALUES (?, ?) RETURNING number")
+            sqlx::query_scalar("INSERT INTO wallet (page, cents) VALUES ($1, $2) RETURNING number")
                 .bind(&order.page)
                 .bind(order.cents)
                 .fetch_one(tx)
@@ -131,10 +131,10 @@ impl Bank {
     /// The receipt that [`charge_in`](Self::charge_in) wrote for the page of this order.
     pub(crate) async fn find_in(
         &self,
-        tx: &mut SqliteConnection,
+        tx: &mut Connection,
         order: &Order,
     ) -> Result<Receipt, BuyError> {
-        let found = sqlx::query_as("SELECT number, cents FROM wallet WHERE page = ?");
+        let found = sqlx::query_as("SELECT number, cents FROM wallet WHERE page = $1");
         let (number, cents) = found.bind(&order.page).fetch_one(tx).await?;
         Ok(Receipt { number, cents })
     }

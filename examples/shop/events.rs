@@ -7,8 +7,8 @@ use futures_util::{Stream, stream};
 use serde::Serialize;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::attempt::Attempt;
-use crate::report::Report;
+use super::attempt::Attempt;
+use super::report::Report;
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

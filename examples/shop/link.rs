@@ -10,7 +10,7 @@ use idempotence::store::{
     Swap, Wrap, async_trait,
 };
 
-use crate::attempt::ATTEMPT;
+use super::attempt::ATTEMPT;
 
 /// A store around the store: [`Wrap`] forwards what is not overridden.
 #[derive(Debug)]

@@ -3,56 +3,62 @@
 //! ```text
 //! cargo run -p idempotence-examples --features shop --bin shop
 //! cargo run -p idempotence-examples --features shop --bin shop -- 127.0.0.1:3000
-//! cargo run -p idempotence-examples --features shop,redis --bin shop -- --redis redis://127.0.0.1:6379/
+//! cargo run -p idempotence-examples --features shop,redis,postgres --bin shop -- \
+//!     --redis redis://127.0.0.1:6379/ --postgres postgres://me@127.0.0.1/test
 //! ```
 //!
-//! It needs nothing installed: the store is in memory, and the database of each run is an SQLite file in a temporary folder. It
-//! listens only on this machine.
+//! It needs nothing installed: the store is in memory, and the database of each run is an SQLite file in a temporary folder, or
+//! a schema of PostgreSQL. It listens only on this machine.
 //!
 //! Each file of `mechanisms` is one way to sell one phone once. `scenarios.rs` plays what happens to clicks, and `bank.rs` counts
 //! how many times money was taken.
 #![allow(clippy::print_stdout)]
+// The files of the shop are compiled once for each kind of database: `sqlite.rs`, `postgres.rs`.
+#![allow(clippy::duplicate_mod)]
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::SystemTime;
 
 use idempotence::{MemoryStore, Store};
 use tokio::net::TcpListener;
 
-use crate::run::Failure;
-use crate::server::Server;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sqlite;
 
-mod app;
-mod attempt;
-mod bank;
-mod database;
-mod events;
-mod link;
-mod mechanisms;
-mod order;
-mod report;
-mod run;
-mod scenarios;
-mod server;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let options = Options::read(std::env::args().skip(1))?;
     let (store, store_name) = store(options.redis).await?;
-    let server = Server::open(store, store_name).await?;
     let listener = TcpListener::bind(options.address).await?;
-    println!("listening on http://{}", listener.local_addr()?);
-    // Pages keep their stream of events open, so there is no end of all requests to wait for.
-    tokio::select! {
-        ended = axum::serve(listener, app::app(server)) => ended?,
-        asked = tokio::signal::ctrl_c() => asked?,
+    match options.postgres {
+        None => {
+            let databases = sqlite::Databases::new().await?;
+            sqlite::shop::serve(listener, store, store_name, databases).await
+        }
+        #[cfg(feature = "postgres")]
+        Some(url) => {
+            let databases = postgres::Databases::new(&url).await?;
+            postgres::shop::serve(listener, store, store_name, databases).await
+        }
+        #[cfg(not(feature = "postgres"))]
+        Some(_) => Err("build the shop with the features `shop,postgres`".into()),
     }
-    Ok(())
 }
+
+/// A name that no other process has: a process that was killed leaves its keys and its files.
+static PROCESS: LazyLock<String> = LazyLock::new(|| {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!("shop_{}_{:x}", std::process::id(), since.as_millis())
+});
 
 struct Options {
     address: SocketAddr,
     redis: Option<String>,
+    postgres: Option<String>,
 }
 
 impl Options {
@@ -60,12 +66,13 @@ impl Options {
         let mut options = Self {
             address: SocketAddr::from(([127, 0, 0, 1], 3000)),
             redis: None,
+            postgres: None,
         };
         while let Some(arg) = args.next() {
-            if arg == "--redis" {
-                options.redis = Some(args.next().ok_or(USAGE)?);
-            } else {
-                options.address = arg.parse().map_err(|_| USAGE)?;
+            match arg.as_str() {
+                "--redis" => options.redis = Some(args.next().ok_or(USAGE)?),
+                "--postgres" => options.postgres = Some(args.next().ok_or(USAGE)?),
+                _ => options.address = arg.parse().map_err(|_| USAGE)?,
             }
         }
         // A page in the network of an office would let every visitor start storms on this machine.
@@ -76,7 +83,7 @@ impl Options {
     }
 }
 
-const USAGE: &str = "usage: shop [127.0.0.1:3000] [--redis redis://host:port/]";
+const USAGE: &str = "usage: shop [127.0.0.1:3000] [--redis redis://host:port/] [--postgres postgres://user@host:port/database]";
 
 async fn store(redis: Option<String>) -> Result<(Arc<dyn Store>, &'static str), Failure> {
     Ok(match redis {

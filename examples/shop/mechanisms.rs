@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use idempotence::store::async_trait;
 use idempotence::{Idempotency, Once};
-use sqlx::SqlitePool;
+use sqlx::Pool;
 
-use crate::bank::Bank;
-use crate::link::Link;
-use crate::order::{BuyError, Order, Receipt};
+use super::bank::Bank;
+use super::link::Link;
+use super::order::{BuyError, Order, Receipt};
+use super::{Connection, Db};
 
 mod bloom;
 mod check_then_set;
@@ -33,7 +34,7 @@ pub(crate) struct Shop {
     pub(crate) idempotency: Idempotency,
     /// The store of `idempotency`, for a mechanism that is written by hand.
     pub(crate) store: Arc<Link>,
-    pub(crate) pool: SqlitePool,
+    pub(crate) pool: Pool<Db>,
     pub(crate) bank: Arc<Bank>,
     /// How long a key outlives its process. 30 s are usual; a few scenarios cannot wait for so long.
     pub(crate) lease: Duration,

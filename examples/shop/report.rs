@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, Outcome};
-use crate::scenarios::Scenario;
+use super::attempt::{Attempt, Outcome};
+use super::scenarios::Scenario;
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {

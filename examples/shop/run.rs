@@ -1,24 +1,20 @@
 //! One run: a customer, a bank, two processes of the shop, and their clicks.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use idempotence::{Once, Store};
-use sqlx::SqlitePool;
 
-use crate::attempt::{ATTEMPT, Attempt, Click, Log, Outcome};
-use crate::bank::Bank;
-use crate::database::Template;
-use crate::events::{Event, Events};
-use crate::link::Link;
-use crate::mechanisms::{Mechanism, Row, Shop};
-use crate::order::{BuyError, Order, Receipt};
-use crate::report::{Report, Verdict};
-use crate::scenarios::{Scenario, Timing};
-
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+use super::attempt::{ATTEMPT, Attempt, Click, Log, Outcome};
+use super::bank::Bank;
+use super::events::{Event, Events};
+use super::link::Link;
+use super::mechanisms::{Mechanism, Row, Shop};
+use super::order::{BuyError, Order, Receipt};
+use super::report::{Report, Verdict};
+use super::scenarios::{Scenario, Timing};
+use super::{Database, Databases, Failure};
 
 const USER: u64 = 7;
 
@@ -29,7 +25,7 @@ pub(crate) struct Setup<'a> {
     pub(crate) scenario: Option<Scenario>,
     pub(crate) timing: Timing,
     pub(crate) store: &'a Arc<dyn Store>,
-    pub(crate) database: &'a Template,
+    pub(crate) databases: &'a Databases,
     pub(crate) events: Events,
 }
 
@@ -43,8 +39,7 @@ pub(crate) struct Run {
     prefix: String,
     pages: AtomicUsize,
     nodes: Vec<Node>,
-    pool: SqlitePool,
-    file: PathBuf,
+    database: Database,
     began: Instant,
     attempts: Mutex<Vec<Attempt>>,
     events: Events,
@@ -57,8 +52,8 @@ struct Node {
 
 impl Run {
     pub(crate) async fn open(setup: Setup<'_>) -> Result<Self, Failure> {
-        let prefix = format!("shop-{}-{}", std::process::id(), setup.no);
-        let (file, pool) = setup.database.copy(setup.no)?;
+        let prefix = format!("{}-{}", *crate::PROCESS, setup.no);
+        let database = setup.databases.open(setup.no).await?;
         let bank = Arc::new(Bank::new(setup.timing.pace));
         let mut nodes = Vec::new();
         for _ in 0..2 {
@@ -70,7 +65,7 @@ impl Run {
             let shop = Shop {
                 idempotency,
                 store: Arc::clone(&link),
-                pool: pool.clone(),
+                pool: database.pool.clone(),
                 bank: Arc::clone(&bank),
                 lease: setup.timing.lease,
             };
@@ -86,8 +81,7 @@ impl Run {
             prefix,
             pages: AtomicUsize::new(0),
             nodes,
-            pool,
-            file,
+            database,
             began: Instant::now(),
             attempts: Mutex::default(),
             events: setup.events,
@@ -149,9 +143,11 @@ impl Run {
     pub(crate) async fn report(&self, intents: usize) -> Result<Report, Failure> {
         let (mut charges, mut cents) = self.bank.taken();
         // A pool that was never used has no connection, and its wallet is empty.
-        if self.pool.size() > 0 {
-            let wallet = "SELECT count(*), coalesce(sum(cents), 0) FROM wallet";
-            let (rows, sum): (i64, i64) = sqlx::query_as(wallet).fetch_one(&self.pool).await?;
+        if self.database.pool.size() > 0 {
+            let wallet = "SELECT count(*), CAST(coalesce(sum(cents), 0) AS BIGINT) FROM wallet";
+            let (rows, sum): (i64, i64) = sqlx::query_as(wallet)
+                .fetch_one(&self.database.pool)
+                .await?;
             charges += usize::try_from(rows)?;
             cents += sum;
         }
@@ -169,14 +165,9 @@ impl Run {
         })
     }
 
-    /// Closes the database, and removes its files.
+    /// Removes the database.
     pub(crate) async fn close(&self) {
-        self.pool.close().await;
-        for end in ["", "-wal", "-shm"] {
-            let mut file = self.file.clone().into_os_string();
-            file.push(end);
-            let _ = tokio::fs::remove_file(file).await;
-        }
+        self.database.remove().await;
     }
 
     /// Adds a row to the timeline.

@@ -8,11 +8,12 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::attempt::Click;
-use crate::bank::Pace;
-use crate::order::PRICE;
-use crate::report::Report;
-use crate::run::{Failure, Run};
+use super::Failure;
+use super::attempt::Click;
+use super::bank::Pace;
+use super::order::PRICE;
+use super::report::Report;
+use super::run::Run;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,17 +81,17 @@ impl Scenario {
         let usual = Timing::default();
         match self {
             Self::OutlivesLease => Timing {
-                lease: SHORT,
+                lease: SHORT_LEASE,
                 pace: Pace::FirstIsSlow,
                 ..usual
             },
             Self::Crash => Timing {
-                lease: SHORT,
+                lease: SHORT_LEASE,
                 ..usual
             },
             // A call asks a store that is down until its deadline.
             Self::StoreDown => Timing {
-                deadline: SHORT,
+                deadline: SHORT_DEADLINE,
                 ..usual
             },
             _ => usual,
@@ -142,8 +143,9 @@ impl Scenario {
     }
 }
 
-/// So short that nobody waits for it.
-const SHORT: Duration = Duration::from_millis(300);
+/// A customer waits for its end. A machine that is busy still renews it in time.
+const SHORT_LEASE: Duration = Duration::from_millis(900);
+const SHORT_DEADLINE: Duration = Duration::from_millis(300);
 
 /// The times of one run.
 #[derive(Debug, Clone, Copy)]

@@ -9,21 +9,21 @@ use idempotence::Store;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::attempt::{Attempt, Click};
-use crate::bank::Pace;
-use crate::database::Template;
-use crate::events::{Event, Events};
-use crate::mechanisms::{ROWS, Row};
-use crate::report::Report;
-use crate::run::{Failure, Run, Setup};
-use crate::scenarios::{Scenario, Timing};
+use super::attempt::{Attempt, Click};
+use super::bank::Pace;
+use super::events::{Event, Events};
+use super::mechanisms::{ROWS, Row};
+use super::report::Report;
+use super::run::{Run, Setup};
+use super::scenarios::{Scenario, Timing};
+use super::{Databases, Failure};
 
 /// How long the bank takes after a click of a person, so that a second click meets the first.
 const SLOW_BANK: Duration = Duration::from_millis(900);
 /// How many pages stay open. The oldest page is closed first.
 const PAGES: usize = 16;
 /// How many scenarios run at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 12;
 
 /// Shared by all requests.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Server(Arc<Shared>);
 struct Shared {
     store: Arc<dyn Store>,
     store_name: &'static str,
-    database: Template,
+    databases: Databases,
     events: Events,
     runs: AtomicU64,
     slots: Semaphore,
@@ -50,20 +50,21 @@ struct Page {
 }
 
 impl Server {
-    pub(crate) async fn open(
+    pub(crate) fn open(
         store: Arc<dyn Store>,
         store_name: &'static str,
-    ) -> Result<Self, Failure> {
-        Ok(Self(Arc::new(Shared {
+        databases: Databases,
+    ) -> Self {
+        Self(Arc::new(Shared {
             store,
             store_name,
-            database: Template::new().await?,
+            databases,
             events: Events::new(64),
             runs: AtomicU64::new(0),
             slots: Semaphore::new(AT_ONCE),
             pages: Mutex::default(),
             grid: Mutex::default(),
-        })))
+        }))
     }
 
     pub(crate) fn store_name(&self) -> &'static str {
@@ -164,6 +165,14 @@ impl Server {
         pages.iter().find(|page| page.no == no).cloned()
     }
 
+    /// Closes all pages, and removes their databases.
+    pub(crate) async fn close(&self) {
+        let pages = std::mem::take(&mut *lock(&self.0.pages));
+        for page in pages {
+            page.run.close().await;
+        }
+    }
+
     async fn open_run(
         &self,
         row: &'static Row,
@@ -176,7 +185,7 @@ impl Server {
             scenario,
             timing,
             store: &self.0.store,
-            database: &self.0.database,
+            databases: &self.0.databases,
             events: self.0.events.clone(),
         };
         Run::open(setup).await

@@ -37,7 +37,7 @@ const complaints = []; // errors and warnings in the console
 
 before(async () => {
   shop = spawn(process.env.SHOP, ["127.0.0.1:0"], { stdio: ["ignore", "pipe", "inherit"] });
-  process.on("exit", () => shop.kill());
+  process.on("exit", () => shop.kill("SIGINT"));
   for await (const line of createInterface(shop.stdout)) {
     url = line.replace("listening on ", "");
     break;
@@ -49,7 +49,7 @@ before(async () => {
 
 after(async () => {
   await browser?.close();
-  shop?.kill();
+  shop?.kill("SIGINT"); // so it removes its files
 });
 
 /// Opens the page in a new profile.

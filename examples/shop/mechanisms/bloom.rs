@@ -6,10 +6,8 @@ use std::time::Duration;
 use idempotence::Once;
 use idempotence::sql::{self, Insertion, Retry};
 use idempotence::store::async_trait;
-use sqlx::SqliteConnection;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Connection, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct Bloom {
     shop: Shop,
@@ -27,7 +25,7 @@ impl Mechanism for Bloom {
     async fn buy(&self, order: &Order) -> Result<Once<Receipt>, BuyError> {
         let pool = &self.shop.pool;
         let look_up = async {
-            let row = sqlx::query("SELECT 1 FROM orders WHERE no = ?").bind(&order.page);
+            let row = sqlx::query("SELECT 1 FROM orders WHERE no = $1").bind(&order.page);
             Ok(row.fetch_optional(pool).await?.is_some())
         };
         let policy = Retry::when_nothing_was_done();
@@ -43,11 +41,7 @@ impl Mechanism for Bloom {
 }
 
 impl Bloom {
-    async fn place(
-        &self,
-        tx: &mut SqliteConnection,
-        order: &Order,
-    ) -> Result<Option<Receipt>, BuyError> {
+    async fn place(&self, tx: &mut Connection, order: &Order) -> Result<Option<Receipt>, BuyError> {
         let row = sql::insert_once("orders").key("no", &order.page);
         match row.set("cents", order.cents).run(tx).await? {
             Insertion::Inserted(()) => self.shop.bank.charge_in(tx, order).await.map(Some),

@@ -6,8 +6,7 @@ use std::time::Duration;
 use idempotence::Once;
 use idempotence::store::{Bytes, Store as _, async_trait};
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct CheckThenSet(Shop);
 

@@ -5,8 +5,7 @@ use std::error::Error;
 use idempotence::store::async_trait;
 use idempotence::{Once, idempotent};
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct DedupRow(Shop);
 

@@ -5,14 +5,12 @@ use std::error::Error;
 use idempotence::Once;
 use idempotence::sql::Lock;
 use idempotence::store::async_trait;
-use sqlx::Sqlite;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Db, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct FencedLock {
     shop: Shop,
-    lock: Lock<Sqlite>,
+    lock: Lock<Db>,
 }
 
 #[async_trait]
@@ -33,14 +31,14 @@ impl Mechanism for FencedLock {
 
 impl FencedLock {
     async fn buy_locked(&self, order: &Order, fence: i64) -> Result<Once<Receipt>, BuyError> {
-        let check = sqlx::query_as("SELECT receipt, cents FROM orders WHERE no = ?");
+        let check = sqlx::query_as("SELECT receipt, cents FROM orders WHERE no = $1");
         let check = check.bind(&order.page);
         if let Some((number, cents)) = check.fetch_optional(&self.shop.pool).await? {
             return Ok(Once::Replayed(Receipt { number, cents }));
         }
         let paid = self.shop.bank.charge_fenced(order.cents, fence).await?;
         // After a crash here the money is taken, and the next holder does not know.
-        sqlx::query("INSERT INTO orders (no, cents, receipt) VALUES (?, ?, ?)")
+        sqlx::query("INSERT INTO orders (no, cents, receipt) VALUES ($1, $2, $3)")
             .bind(&order.page)
             .bind(order.cents)
             .bind(paid.get().number)

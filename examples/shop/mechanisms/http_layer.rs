@@ -15,8 +15,7 @@ use idempotence::{IdempotencyContext, Once};
 use serde_json::{Value, from_slice, json};
 use tower::ServiceExt as _;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct HttpLayer(Router);
 

@@ -5,10 +5,8 @@ use std::error::Error;
 use idempotence::sql::{self, Insertion, Retry};
 use idempotence::store::async_trait;
 use idempotence::{Once, OrderNumbers, Placed};
-use sqlx::SqliteConnection;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Connection, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct OrderNumber {
     shop: Shop,
@@ -48,7 +46,7 @@ impl Mechanism for OrderNumber {
 impl OrderNumber {
     async fn place(
         &self,
-        tx: &mut SqliteConnection,
+        tx: &mut Connection,
         number: i64,
         order: &Order,
     ) -> Result<Placed<Receipt>, BuyError> {

@@ -6,8 +6,7 @@ use std::time::Duration;
 use idempotence::store::async_trait;
 use idempotence::{Once, idempotent};
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct Token(Shop);
 

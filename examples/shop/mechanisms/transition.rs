@@ -5,10 +5,8 @@ use std::error::Error;
 use idempotence::Once;
 use idempotence::sql::{self, Retry};
 use idempotence::store::async_trait;
-use sqlx::SqliteConnection;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Connection, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct Transition(Shop);
 
@@ -19,7 +17,7 @@ impl Mechanism for Transition {
     }
 
     async fn open_page(&self, _user: u64, request_id: String) -> Result<String, BuyError> {
-        sqlx::query("INSERT INTO orders (no, status) VALUES (?, 'NEW')")
+        sqlx::query("INSERT INTO orders (no, status) VALUES ($1, 'NEW')")
             .bind(&request_id)
             .execute(&self.0.pool)
             .await?;
@@ -33,11 +31,7 @@ impl Mechanism for Transition {
 }
 
 impl Transition {
-    async fn pay(
-        &self,
-        tx: &mut SqliteConnection,
-        order: &Order,
-    ) -> Result<Once<Receipt>, BuyError> {
+    async fn pay(&self, tx: &mut Connection, order: &Order) -> Result<Once<Receipt>, BuyError> {
         let paid = sql::transition("orders")
             .id("no", &order.page)
             .from(["NEW".to_owned()])

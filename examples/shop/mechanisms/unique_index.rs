@@ -5,10 +5,8 @@ use std::error::Error;
 use idempotence::Once;
 use idempotence::sql::{self, Insertion, Retry};
 use idempotence::store::async_trait;
-use sqlx::SqliteConnection;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Connection, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct UniqueIndex(Shop);
 
@@ -25,11 +23,7 @@ impl Mechanism for UniqueIndex {
 }
 
 impl UniqueIndex {
-    async fn place(
-        &self,
-        tx: &mut SqliteConnection,
-        order: &Order,
-    ) -> Result<Once<Receipt>, BuyError> {
+    async fn place(&self, tx: &mut Connection, order: &Order) -> Result<Once<Receipt>, BuyError> {
         let bank = &self.0.bank;
         let row = sql::insert_once("orders").key("no", &order.page);
         match row.set("cents", order.cents).run(tx).await? {

@@ -5,8 +5,7 @@ use std::error::Error;
 use idempotence::Once;
 use idempotence::store::async_trait;
 
-use super::{Mechanism, Shop};
-use crate::order::{BuyError, Order, Receipt};
+use super::{BuyError, Mechanism, Order, Receipt, Shop};
 
 pub(crate) struct Unprotected(Shop);
 

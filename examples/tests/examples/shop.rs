@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 
-use idempotence_test_servers::RedisServer;
+use idempotence_test_servers::{PostgresServer, RedisServer};
 use serde_json::{Value, json};
 
 use crate::service::{Reply, Service};
@@ -51,11 +51,18 @@ fn each_mechanism_charges_in_each_scenario_as_the_grid_says() {
 }
 
 #[test]
-fn on_redis_each_mechanism_charges_as_in_memory() {
+fn on_redis_and_postgres_each_mechanism_charges_as_in_memory() {
     let redis = RedisServer::start().unwrap();
-    let url = redis.url();
-    let args = ["--redis", url.as_str()].map(OsStr::new);
-    check_grid(&Shop(Service::start_with(BIN, &args)));
+    let postgres = PostgresServer::start().unwrap();
+    let urls = [redis.url(), postgres.url()];
+    let args = ["--redis", &urls[0], "--postgres", &urls[1]].map(OsStr::new);
+    let shop = Shop(Service::start_with(BIN, &args));
+    check_grid(&shop);
+    let names = shop.get("/api/shop");
+    assert_eq!(
+        (&names["store"], &names["database"]),
+        (&json!("Redis"), &json!("PostgreSQL"))
+    );
 }
 
 /// Runs all, and compares each cell.
