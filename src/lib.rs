@@ -39,7 +39,8 @@ pub mod bounds {
 pub mod guide;
 
 #[cfg(feature = "http")]
-pub use idempotent_runtime::http;
+#[doc(inline)]
+pub use idempotent_http as http;
 
 /// Errors, keys and results in the types of other crates.
 ///
@@ -53,13 +54,13 @@ pub use idempotent_runtime::http;
 ))]
 pub mod integrations {
     #[cfg(feature = "actix")]
-    pub use idempotent_runtime::integrations::actix;
+    pub use idempotent_http::integrations::actix;
     #[cfg(feature = "axum")]
-    pub use idempotent_runtime::integrations::axum;
+    pub use idempotent_http::integrations::axum;
     #[cfg(feature = "tonic")]
-    pub use idempotent_runtime::integrations::tonic;
+    pub use idempotent_http::integrations::tonic;
     #[cfg(feature = "utoipa")]
-    pub use idempotent_runtime::integrations::utoipa;
+    pub use idempotent_http::integrations::utoipa;
 }
 
 #[cfg(feature = "mysql")]

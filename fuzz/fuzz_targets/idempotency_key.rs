@@ -9,9 +9,8 @@ use key::text::{KeySyntax, read};
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
-#[path = "../../idempotent-runtime/src/http/key"]
+#[path = "../../idempotent-http/src/key"]
 mod key {
-    pub(crate) mod mistake;
     pub(crate) mod parameters;
     pub(crate) mod text;
 }

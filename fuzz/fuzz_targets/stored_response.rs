@@ -8,47 +8,31 @@ use arbtest::arbitrary::Unstructured;
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../idempotent-runtime/src/http"]
-mod http {
-    pub(crate) mod body;
-    pub(crate) mod headers;
-    pub(crate) mod stored;
-
-    #[path = "stored/properties.rs"]
-    pub(crate) mod properties;
-
-    #[path = "stored/wire.rs"]
-    pub(crate) mod wire;
-}
-
-#[path = "../../idempotent-runtime/src/record"]
-mod record {
-    pub(crate) mod form;
-    pub(crate) mod kept;
-}
-
-/// What the sources of HTTP use of the runtime.
-mod port {
-    pub(crate) mod http {
-        pub(crate) use crate::record::form::Form;
-        pub(crate) use crate::record::kept::Stored;
-    }
-}
+#[path = "../../idempotent-http/src/body.rs"]
+mod body;
+#[path = "../../idempotent-http/src/headers.rs"]
+mod headers;
+#[path = "../../idempotent-http/src/stored/properties.rs"]
+mod properties;
+#[path = "../../idempotent-http/src/stored.rs"]
+mod stored;
+#[path = "../../idempotent-http/src/stored/wire.rs"]
+mod wire;
 
 fuzz_target!(|input: &[u8]| {
     let Some((first, bytes)) = input.split_first() else {
         return;
     };
     match first % 4 {
-        0 => http::properties::check_bytes(&Bytes::copy_from_slice(bytes)),
+        0 => properties::check_bytes(&Bytes::copy_from_slice(bytes)),
         // Skip inputs with too few bytes.
-        1 => drop(http::properties::check_damage(&mut Unstructured::new(
+        1 => drop(properties::check_damage(&mut Unstructured::new(
             bytes,
         ))),
-        3 => drop(http::properties::check_forged(&mut Unstructured::new(
+        3 => drop(properties::check_forged(&mut Unstructured::new(
             bytes,
         ))),
-        _ => drop(http::properties::check_response(&mut Unstructured::new(
+        _ => drop(properties::check_response(&mut Unstructured::new(
             bytes,
         ))),
     }

@@ -8,7 +8,6 @@ pub(crate) mod finish;
 mod further;
 pub(crate) mod in_tx;
 pub(crate) mod key_parts;
-#[cfg(feature = "http")]
 mod of_layer;
 mod required;
 mod run;

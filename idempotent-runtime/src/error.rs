@@ -14,13 +14,13 @@ mod setup;
 pub(crate) mod store;
 #[cfg(test)]
 mod texts;
-#[cfg(any(feature = "http", feature = "tonic"))]
+#[cfg(feature = "http")]
 pub(crate) mod wait;
 
 pub use self::call::Error;
 pub(crate) use self::duplicate::Known;
 pub use self::duplicate::{Duplicate, DuplicateState};
 pub use self::failure::Failure;
-pub(crate) use self::failure::{Site, Subject};
+pub use self::failure::{Site, Subject};
 pub use self::limited::Limited;
 pub use self::setup::SetupError;

@@ -1,7 +1,6 @@
 //! The runtime of the crate [`idempotence`](https://docs.rs/idempotence). Depend on that crate instead.
 
 #[cfg(feature = "http")]
-pub mod http;
 pub mod integrations;
 pub mod port;
 #[cfg(feature = "redis")]
@@ -21,8 +20,6 @@ pub mod store;
 mod batch;
 mod broken;
 mod call;
-#[cfg(test)]
-mod cases;
 mod error;
 mod handle;
 mod key;
@@ -41,6 +38,9 @@ mod world;
 
 #[doc(hidden)]
 pub mod private;
+
+#[cfg(test)]
+use idempotence_test_cases as cases;
 
 #[cfg(feature = "shuttle")]
 pub use batch::schedules as batch_schedules;

@@ -69,7 +69,6 @@ pub enum OnStoreError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetIn {
     Attribute,
-    #[cfg(feature = "http")]
     Layer {
         /// The `ttl` is the default of the layer.
         has_default_ttl: bool,
@@ -110,6 +109,26 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// How long a key is taken after its call, unless a setting says otherwise.
+    pub const fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// The policy of a layer whose keys are taken for this `ttl`, which may be the default of the layer. With `shares_keys` all
+    /// its endpoints share their keys.
+    #[must_use]
+    pub const fn of_layer(
+        mut self,
+        ttl: Duration,
+        has_default_ttl: bool,
+        shares_keys: bool,
+    ) -> Self {
+        self.ttl = ttl;
+        self.set_in = SetIn::Layer { has_default_ttl };
+        self.shares_keys = shares_keys;
+        self
+    }
+
     /// A policy with this `ttl` and every other setting at its default.
     pub const fn new(ttl: Duration) -> Self {
         Self {

@@ -11,8 +11,6 @@ mod overrides;
 #[cfg(all(test, feature = "toml"))]
 mod properties;
 pub(crate) mod registered;
-#[cfg(feature = "http")]
-pub(crate) mod routes;
 pub(crate) mod setting;
 mod table;
 

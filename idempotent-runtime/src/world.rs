@@ -173,7 +173,7 @@ pub(crate) fn jitter() -> f64 {
 }
 
 /// The time of this machine's clock.
-pub(crate) fn time_of_day() -> SystemTime {
+pub fn time_of_day() -> SystemTime {
     #[cfg(test)]
     if let Some(time) = simulated::time_of_day() {
         return time;

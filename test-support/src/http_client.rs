@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use idempotent_runtime::http::{IdempotencyLayer, LayerBuilder};
+use idempotent_http::{IdempotencyLayer, LayerBuilder};
 use idempotent_runtime::{Idempotency, MemoryStore};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
@@ -187,9 +187,7 @@ pub fn layer() -> IdempotencyLayer {
     scoped(&idempotency()).build()
 }
 
-pub fn scoped(
-    idempotency: &Idempotency,
-) -> LayerBuilder<impl idempotent_runtime::http::HasScope + use<>> {
+pub fn scoped(idempotency: &Idempotency) -> LayerBuilder<impl idempotent_http::HasScope + use<>> {
     IdempotencyLayer::builder(idempotency).scope_by_header(AUTHORIZATION)
 }
 

@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, Method, StatusCode};
-use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
+use idempotence::http::{IdempotencyLayer, RouteOptions};
 use tokio::sync::Semaphore;
 
 use support::http_client::{

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, post as on_post};
 use http::header::{AUTHORIZATION, HeaderName};
 use http::{Method, Request, StatusCode};
-use idempotent_runtime::http::{IdempotencyLayer, KeySource, Payload};
+use idempotence::http::{IdempotencyLayer, KeySource, Payload};
 use tokio::sync::Semaphore;
 
 use support::http_client::{

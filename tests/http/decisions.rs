@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post as on_post;
 use axum::{Extension, Json, Router};
 use http::{HeaderMap, StatusCode};
-use idempotent_runtime::http::{Decision, IdempotencyLayer, IdempotencyOutcome};
+use idempotence::http::{Decision, IdempotencyLayer, IdempotencyOutcome};
 use idempotent_runtime::{Error, Event, Idempotency, MemoryStore};
 
 use support::http_client::{Orders, Service, idempotency, keyed, layer, scoped};

@@ -6,10 +6,8 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use futures_util::{StreamExt as _, stream};
 use http::{Response, StatusCode};
+use idempotence::http::{Decision, IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope};
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{
-    Decision, IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope,
-};
 use idempotent_runtime::{
     Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, StoreErrorKind,
 };

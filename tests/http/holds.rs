@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::response::IntoResponse as _;
 use http::{Response, StatusCode};
+use idempotence::http::{Decision, HasScope, IdempotencyOutcome, LayerBuilder};
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::http::{Decision, HasScope, IdempotencyOutcome, LayerBuilder};
 use idempotent_runtime::{
     DuplicateState, Error, Idempotency, MemoryStore, OnStoreError, Renew, StoreErrorKind,
 };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::body::Body;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
-use idempotent_runtime::http::{IdempotencyLayer, ReplayBody};
+use idempotence::http::{IdempotencyLayer, ReplayBody};
 use idempotent_runtime::{Event, Idempotency, Store};
 use tower::util::BoxCloneService;
 use tower::{ServiceExt as _, service_fn};

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::routing::post as on_post;
 use http::header::HeaderValue;
-use idempotent_runtime::http::{KeySource, KeySyntax};
+use idempotence::http::{KeySource, KeySyntax};
 
 use support::http_client::{Orders, Reply, Service, idempotency, post, scoped};
 

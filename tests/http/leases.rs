@@ -6,7 +6,7 @@ use axum::Router;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post as on_post;
 use http::StatusCode;
-use idempotent_runtime::http::Decision;
+use idempotence::http::Decision;
 
 use support::http_client::{Orders, Service, idempotency, keyed, poll, scoped, within};
 

@@ -8,8 +8,8 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::routing::post as on_post;
+use idempotence::http::{ContinueLayer, IdempotencyLayer};
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::http::{ContinueLayer, IdempotencyLayer};
 use tokio::sync::{Semaphore, mpsc};
 use tower::ServiceExt as _;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::routing::post as on_post;
 use axum::{Extension, Router};
-use idempotent_runtime::http::{IdempotencyLayer, Profile};
+use idempotence::http::{IdempotencyLayer, Profile};
 use idempotent_runtime::store::Level;
 use idempotent_runtime::{Event, Idempotency, MemoryStore, Settings};
 
@@ -213,7 +213,7 @@ async fn the_handler_of_a_disabled_route_runs_for_each_request_and_the_outer_lay
     use axum::http::StatusCode;
     use axum::middleware::map_response;
     use axum::response::Response;
-    use idempotent_runtime::http::{IdempotencyContext, IdempotencyOutcome};
+    use idempotence::http::{IdempotencyContext, IdempotencyOutcome};
 
     use support::http_client::{Orders, post};
 

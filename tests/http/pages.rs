@@ -7,7 +7,7 @@ use axum::routing::post as on_post;
 use axum::{Extension, Router};
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
 use http::request;
-use idempotent_runtime::http::{Decision, HasScope, KeySource, LayerBuilder, Payload, Profile};
+use idempotence::http::{Decision, HasScope, KeySource, LayerBuilder, Payload, Profile};
 use idempotent_runtime::{Error, Idempotency};
 
 use support::http_client::{Orders, Reply, Service, idempotency, post, scoped};

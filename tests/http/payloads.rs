@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post as on_post;
+use idempotence::http::{IdempotencyLayer, Payload};
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::http::{IdempotencyLayer, Payload};
 use idempotent_runtime::{Idempotency, MemoryStore, Store as _};
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};

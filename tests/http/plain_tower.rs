@@ -12,7 +12,7 @@ use hyper::client::conn::http1 as client;
 use hyper::server::conn::http1 as server;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use idempotent_runtime::http::ReplayBody;
+use idempotence::http::ReplayBody;
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Service as _, ServiceExt as _, service_fn};
 use tower_layer::Layer as _;

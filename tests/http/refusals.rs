@@ -9,10 +9,8 @@ use axum::{Extension, Router};
 use futures_util::stream;
 use http::header::{ACCEPT_LANGUAGE, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, request};
+use idempotence::http::{Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload, Profile};
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{
-    Decision, HasScope, IdempotencyLayer, LayerBuilder, Payload, Profile,
-};
 use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 use tower::ServiceExt as _;
 

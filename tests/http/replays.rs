@@ -13,7 +13,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use idempotent_runtime::http::{IdempotencyLayer, IdempotencyOutcome, Payload};
+use idempotence::http::{IdempotencyLayer, IdempotencyOutcome, Payload};
 use tokio::sync::Barrier;
 
 use support::http_client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped};

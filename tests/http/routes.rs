@@ -6,8 +6,8 @@ use axum::Router;
 use axum::extract::{Path, Request};
 use axum::routing::post as on_post;
 use http::{HeaderName, StatusCode};
+use idempotence::http::{IdempotencyContext, IdempotencyLayer, KeySource, RouteOptions};
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{IdempotencyContext, IdempotencyLayer, KeySource, RouteOptions};
 use idempotent_runtime::store::{Finding, Level};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 

@@ -5,7 +5,7 @@ use axum::{Extension, Router};
 use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request};
-use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder};
+use idempotence::http::{HasScope, IdempotencyLayer, LayerBuilder};
 
 use support::http_client::{Orders, Service, idempotency, keyed};
 

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::routing::post as on_post;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::request::{self, Parts};
-use idempotent_runtime::http::{IdempotencyLayer, KeySource};
+use idempotence::http::{IdempotencyLayer, KeySource};
 use support::http_client::{Orders, Service, idempotency, post, scoped};
 use support::log_capture::LogCapture;
 

@@ -10,7 +10,7 @@ use futures_util::stream;
 use http::header::ETAG;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
+use idempotence::http::{IdempotencyLayer, RouteOptions};
 use idempotent_runtime::{Idempotency, MemoryStore};
 use tokio::sync::Semaphore;
 

@@ -8,7 +8,7 @@ use axum::routing::post as on_post;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use http::request;
-use idempotent_runtime::http::{
+use idempotence::http::{
     HasScope, IdempotencyLayer, KeySource, LayerBuilder, Payload, Profile, Rejection,
 };
 use serde_json::Value;

@@ -9,10 +9,10 @@ use axum::body::Body;
 use axum::routing::post;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use idempotence::http::IdempotencyLayer;
 use idempotence::testkit::FaultyStore;
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::http::IdempotencyLayer;
 use idempotent_runtime::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
 use idempotent_runtime::store::{Bytes, Store, Swap};
 use idempotent_runtime::{

@@ -59,26 +59,26 @@ impl<T> fmt::Debug for Rest<T> {
     }
 }
 
-#[cfg(feature = "http")]
 impl<T> Rest<T> {
-    /// The rest of a future that holds the task-locals of its caller inside.
-    pub(crate) fn with_locals(run: T, caller: Caller, token: TrackerToken) -> Self {
+    /// The rest of a future that holds the task-locals of its caller inside. `drain` waits for it.
+    pub fn with_locals(run: T, caller: Caller, shared: &Shared) -> Self {
         Self {
             run,
             caller,
-            token,
+            token: shared.tracker().track(),
             has_locals: true,
         }
     }
 
-    pub(crate) fn runtime(&self) -> &Handle {
+    /// The runtime of the caller.
+    pub fn runtime(&self) -> &Handle {
         &self.caller.runtime
     }
 }
 
 impl<T: Future> Rest<T> {
     /// Runs it inside the scope and the span of the caller.
-    pub(crate) async fn run(self) {
+    pub async fn run(self) {
         let Self {
             run,
             caller,
@@ -116,7 +116,8 @@ impl Drop for ExplainPanic {
 }
 
 /// What a dropped future takes from its caller.
-pub(crate) struct Caller {
+#[derive(Debug)]
+pub struct Caller {
     runtime: Handle,
     scope: Option<Idempotency>,
     span: tracing::Span,
@@ -124,7 +125,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// The caller of the future that is polled now. `None` without a runtime.
-    pub(crate) fn current() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         Some(Self {
             runtime: Handle::try_current().ok()?,
             scope: Idempotency::scoped(),
@@ -134,7 +135,8 @@ impl Caller {
 }
 
 impl<R: Send + 'static> Finish<R> {
-    pub(crate) fn new(
+    /// The body and the settling of a call, which continue on any thread of the runtime.
+    pub fn new(
         shared: Arc<Shared>,
         run: impl Future<Output = Result<R, Error>> + Send + 'static,
     ) -> Self {
@@ -143,7 +145,8 @@ impl<R: Send + 'static> Finish<R> {
 }
 
 impl<R, T: Detach<R>> Finish<R, T> {
-    pub(crate) fn of(shared: Arc<Shared>, run: T) -> Self {
+    /// A future that continues as its type says.
+    pub fn of(shared: Arc<Shared>, run: T) -> Self {
         Self {
             shared,
             run: Some(run),

@@ -9,7 +9,7 @@ use crate::protocol::shared::Shared;
 
 impl Call {
     /// Whether this handle and the parts of the key until now make the key of `site`.
-    pub(crate) fn has_key_of(&self, shared: &Arc<Shared>, site: &Site) -> bool {
+    pub fn has_key_of(&self, shared: &Arc<Shared>, site: &Site) -> bool {
         self.0.as_ref().is_ok_and(|open| {
             let context = &open.context;
             Arc::ptr_eq(&context.shared, shared)
@@ -19,21 +19,21 @@ impl Call {
     }
 
     /// The fingerprint of the parts of the key until now.
-    pub(crate) fn fingerprint(&self) -> Result<Fingerprint, Error> {
+    pub fn fingerprint(&self) -> Result<Fingerprint, Error> {
         let open = self.0.as_ref().map_err(Clone::clone)?;
         let fingerprint = open.key.clone().finish();
         open.invalid_key.clone().map_or(Ok(fingerprint), Err)
     }
 
     /// Adds a list of arrays of bytes to the key: does the same as [`part`](Self::part) of a slice of slices, in fewer steps.
-    pub(crate) fn part_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
+    pub fn part_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
         if let Ok(open) = &mut self.0 {
             open.key.arrays_part(arrays);
         }
     }
 
     /// Ends the key, and makes the payload of the key and of this digest. The key and the payload take no more parts.
-    pub(crate) fn whole_payload(&mut self, digest: &[u8; 32]) {
+    pub fn whole_payload(&mut self, digest: &[u8; 32]) {
         if let Ok(open) = &mut self.0 {
             let key = open.key.end();
             // With the key, a reader of the store cannot see that two keys have equal payloads. Both are one part, because a digest reads

@@ -119,7 +119,7 @@ pub(crate) struct Facts {
     pub(crate) silent: bool,
     /// The HTTP status.
     pub(crate) http: u16,
-    #[cfg_attr(not(feature = "tonic"), allow(dead_code, reason = "tonic reads it"))]
+    #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "HTTP reads it"))]
     pub(crate) grpc: Grpc,
     /// What is wrong, for the programmer of a client.
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "HTTP reads it"))]

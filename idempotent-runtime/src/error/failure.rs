@@ -95,7 +95,7 @@ impl fmt::Display for Failure {
 
 /// What an error or an event is about: a call or an operation, its name, and its redacted key.
 #[derive(Debug, Clone)]
-pub(crate) struct Site {
+pub struct Site {
     pub(crate) subject: Subject,
     pub(crate) endpoint: Endpoint,
     pub(crate) fingerprint: Option<Fingerprint>,
@@ -103,7 +103,8 @@ pub(crate) struct Site {
 
 /// Whether an error or an event is about a call, or about an operation of a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Subject {
+#[expect(missing_docs, reason = "`as_str` has the words of each")]
+pub enum Subject {
     Call,
     Counter,
     Token,
@@ -134,12 +135,12 @@ impl Subject {
 
 impl Site {
     /// The site of a call that has no key, or no key yet.
-    pub(crate) fn without_key(endpoint: Endpoint) -> Self {
+    pub fn without_key(endpoint: Endpoint) -> Self {
         Self::of(Subject::Call, endpoint)
     }
 
     /// The site of a call or an operation that has no key (yet).
-    pub(crate) fn of(subject: Subject, endpoint: Endpoint) -> Self {
+    pub fn of(subject: Subject, endpoint: Endpoint) -> Self {
         Self {
             subject,
             endpoint,

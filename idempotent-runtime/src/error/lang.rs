@@ -166,7 +166,7 @@ fn named(tag: &str, supported: &[Lang]) -> Option<Lang> {
 
 /// The weight among the parameters of a range, as in `q=0.8`; 1 if none is given. The names of parameters have no case. A
 /// weight that is not between 0 and 1 is 0.
-pub(crate) fn weight(parameters: &str) -> f32 {
+pub fn weight(parameters: &str) -> f32 {
     let mut pairs = parameters
         .split(';')
         .filter_map(|pair| pair.split_once('='));

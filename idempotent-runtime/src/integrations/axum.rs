@@ -1,60 +1,15 @@
-//! Refused calls as responses of axum, and extractors for `Idempotency-Key`, `X-Request-Id` and the language.
-//!
-//! [`Error`] is a response, so a guarded handler may return `Result<_, Error>` or `axum::response::Result<_>`.
-//!
-//! | error | status |
-//! | --- | --- |
-//! | `InProgress`, `AlreadyDone`, `Taken`, `OutcomeUnknown`, `ResultUnavailable`, `TokenUsed` | 409 |
-//! | `TokenUnknown` | 410 |
-//! | `TokenMalformed` | 400 |
-//! | `PayloadMismatch` | 422 |
-//! | `LimitReached` | 429 |
-//! | `Unavailable` | 503 |
-//! | the others | 500 |
-//!
-//! `LeaseLost` is a 500, because the body was stopped in the middle. A 503 would invite proxies and clients to send the request
-//! again.
-//!
-//! The body is `application/problem+json` (RFC 9457):
-//!
-//! ```json
-//! {
-//!   "type": "urn:idempotence:in_progress",
-//!   "title": "An equal request is being processed",
-//!   "status": 409,
-//!   "detail": "Your request is being processed. Please do not send it again.",
-//!   "code": "in_progress",
-//!   "retryable": true,
-//!   "client_action": "wait",
-//!   "silent": true,
-//!   "retry_after_ms": 5000
-//! }
-//! ```
-//!
-//! `code` is [`Error::code`], `retryable` is true if the action is `wait`, `client_action` is [`Error::client_action`], `silent` is [`Error::is_silent`], and `detail` is
-//! [`Error::text`]. `retry_after_ms` and the header `Retry-After` (in whole seconds, at least 1) are [`Error::retry_after`],
-//! rounded up. They are present if the action is `wait`. The response does not name the endpoint, the key, the process that
-//! holds it, or the error of the store. A layer that logs errors finds the whole error as an extension of the response,
-//! `Arc<Error>`.
+//! Refused calls as responses of axum, and extractors for `X-Request-Id` and the language.
 
 use std::sync::Arc;
 
-use ::axum::body::Body;
 use ::axum::http::{HeaderName, HeaderValue};
 use ::axum::response::{IntoResponse, Response};
 
-use crate::http::problem::Problem;
-use crate::http::profile::Profile;
+use crate::integrations::problem::Problem;
 use crate::{Error, Lang, Once};
 
-pub use crate::http::key::fault::HeaderFault;
-pub use crate::integrations::key::IdempotencyKey;
-pub use crate::integrations::rejection::HeaderRejection;
-
-mod key;
 mod lang;
 mod rejection;
-mod replay;
 mod request_id;
 
 /// The response to a refused call in this language. The extractor [`Lang`] reads the language that the request asks for.
@@ -79,34 +34,12 @@ mod request_id;
 /// }
 /// ```
 ///
-/// Inside of an [`IdempotencyLayer`](crate::http::IdempotencyLayer) the response takes the form of the layer's profile. Outside
-/// of a layer [`refusal_as`] has the form of a profile.
+/// Inside of an `http::IdempotencyLayer` the response takes the form of the layer's profile. Outside of a layer `refusal_as` has
+/// the form of a profile.
 pub fn refusal(error: Error, lang: Lang) -> Response {
     let problem = Problem::of(&error, lang);
     let mut response = problem.response();
     response.extensions_mut().insert(problem);
-    response.extensions_mut().insert(Arc::new(error));
-    response
-}
-
-/// [`refusal`] in the form of this convention, for routes without a layer: the status, the headers and the body.
-///
-/// ```
-/// # use idempotent_runtime as idempotence;
-/// use axum::response::Response;
-/// use idempotence::http::Profile;
-/// use idempotence::integrations::axum::refusal_as;
-/// use idempotence::{Error, Lang};
-///
-/// // For clients with an SDK of Stripe: `{"error": {"type", "code", "message"}}`, and `Stripe-Should-Retry`.
-/// fn refused(error: Error) -> Response {
-///     refusal_as(error, Lang::En, Profile::Stripe)
-/// }
-/// # let _ = refused;
-/// ```
-pub fn refusal_as(error: Error, lang: Lang, profile: Profile) -> Response {
-    let refusal = profile.table().refusal_of(&error, lang);
-    let mut response = refusal.map(Body::from);
     response.extensions_mut().insert(Arc::new(error));
     response
 }
@@ -151,7 +84,7 @@ mod tests {
 
     /// The problem that the docs of this file show.
     fn example() -> Value {
-        let lines = include_str!("axum.rs").lines();
+        let lines = include_str!("../../../idempotent-http/src/integrations/axum.rs").lines();
         let lines = lines.skip_while(|line| *line != "//! ```json").skip(1);
         let lines = lines.take_while(|line| *line != "//! ```");
         let json: String = lines.map(|line| &line["//!".len()..]).collect();

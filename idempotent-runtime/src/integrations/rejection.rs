@@ -6,11 +6,11 @@ use std::fmt;
 use ::http::{HeaderMap, Response};
 use bytes::Bytes;
 
+use super::fault::{HeaderFault, IdFault};
+use super::lang;
 use crate::Lang;
-use crate::http::key::fault::{HeaderFault, IdFault};
-use crate::http::lang;
 
-/// Why a request has no [`IdempotencyKey`](super::key::IdempotencyKey), or no [`RequestId`](crate::RequestId).
+/// Why a request has no `IdempotencyKey`, or no [`RequestId`](crate::RequestId).
 ///
 /// The response has the status 400 and a body `application/problem+json`, as for a refused call, in the language of the
 /// request's `Accept-Language`.
@@ -20,13 +20,13 @@ pub struct HeaderRejection {
     lang: Lang,
 }
 
-impl HeaderRejection {
-    /// The rejection of a request with these headers.
-    pub(super) fn new(fault: IdFault<'static>, headers: &HeaderMap) -> Self {
-        let lang = lang::from_headers(headers);
-        Self { fault, lang }
-    }
+/// The rejection of a request with these headers.
+pub fn rejected(fault: IdFault<'static>, headers: &HeaderMap) -> HeaderRejection {
+    let lang = lang::from_headers(headers);
+    HeaderRejection { fault, lang }
+}
 
+impl HeaderRejection {
     /// The response to the request.
     pub(super) fn response<B: From<Bytes>>(self) -> Response<B> {
         let problem = self.fault.problem(self.lang);

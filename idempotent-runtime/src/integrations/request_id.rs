@@ -2,11 +2,11 @@
 
 use ::http::HeaderMap;
 
+use super::fault::{Carrier, HeaderFault, Id, IdFault};
+use super::header::single_value;
+use super::mistake::Mistake;
+use super::rejection::{HeaderRejection, rejected};
 use crate::RequestId;
-use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
-use crate::http::key::mistake::Mistake;
-use crate::http::key::single_value;
-use crate::integrations::rejection::HeaderRejection;
 
 const HEADER: &str = "X-Request-Id";
 
@@ -69,5 +69,5 @@ fn rejection(
         fault,
         mistake,
     };
-    HeaderRejection::new(fault, headers)
+    rejected(fault, headers)
 }

@@ -18,10 +18,6 @@ enum Name {
     /// A function: people and keys write its name in the same way.
     Function(Cow<'static, str>),
     /// A route of the program.
-    #[cfg_attr(
-        not(feature = "http"),
-        allow(dead_code, reason = "the layer of HTTP makes it")
-    )]
     Route(&'static RouteName),
     /// A route from data, for example from the tool of an operator.
     DynamicRoute(Arc<RouteName>),
@@ -44,18 +40,17 @@ impl Endpoint {
     }
 
     /// Returns the endpoint of a route of the program.
-    #[cfg(feature = "http")]
-    pub(crate) const fn of_route(route: &'static RouteName) -> Self {
+    pub const fn of_route(route: &'static RouteName) -> Self {
         Self(Name::Route(route))
     }
 
     /// Returns the endpoint of a route that is not kept for the life of the program.
-    pub(crate) fn of_dynamic_route(route: RouteName) -> Self {
+    pub fn of_dynamic_route(route: RouteName) -> Self {
         Self(Name::DynamicRoute(Arc::new(route)))
     }
 
     /// Returns the endpoint of a computed name. The name must obey the rules of the option `name`.
-    pub(crate) fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
+    pub fn try_new(name: impl Into<Cow<'static, str>>) -> Result<Self, InvalidName> {
         let name = name.into();
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         match why_invalid(&name, LONGEST_NAME, allowed) {
@@ -69,7 +64,7 @@ impl Endpoint {
 
     /// Returns the endpoint of recorded calls: of a function with the option `name` or without it, or of a route as
     /// `POST /orders/{id}/pay`.
-    pub(crate) fn called(name: &str) -> Result<Self, InvalidName> {
+    pub fn called(name: &str) -> Result<Self, InvalidName> {
         if let Some(route) = RouteName::read(name) {
             return route.map(Self::of_dynamic_route);
         }
@@ -92,7 +87,7 @@ impl Endpoint {
     }
 
     /// The name as people write it.
-    pub(crate) fn as_str(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         match &self.0 {
             Name::Function(name) => name,
             Name::Route(route) => route.spelled(),
@@ -101,7 +96,7 @@ impl Endpoint {
     }
 
     /// The name as a part of a key.
-    pub(crate) fn in_key(&self) -> &str {
+    pub fn in_key(&self) -> &str {
         match &self.0 {
             Name::Function(name) => name,
             Name::Route(route) => route.in_key(),
@@ -115,7 +110,7 @@ impl Endpoint {
     }
 
     /// The name, if it is a constant of the program. A program has few constants, but may compute any number of names.
-    pub(crate) fn of_the_program(&self) -> Option<&'static str> {
+    pub fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
             Name::Function(Cow::Borrowed(name)) => Some(name),
             Name::Route(route) => Some(route.spelled()),

@@ -191,13 +191,11 @@ impl Hasher {
     }
 
     /// Adds bytes as a part, in the form of `serialize_bytes`: shorter than the array of numbers that `serde` makes of a slice.
-    #[cfg(feature = "http")]
     pub(crate) fn bytes_part(&mut self, bytes: &[u8]) {
         self.encoder.bytes(bytes);
     }
 
     /// Adds a list of arrays of bytes as a part: does the same as [`part`](Self::part) of a slice of slices, in fewer steps.
-    #[cfg(feature = "http")]
     pub(crate) fn arrays_part<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
         self.encoder.list_of_arrays(arrays);
     }
@@ -233,7 +231,7 @@ impl Fingerprint {
     }
 }
 
-#[cfg(all(test, feature = "http"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

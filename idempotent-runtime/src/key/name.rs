@@ -12,7 +12,7 @@ pub(super) const LONGEST: usize = 200;
 
 /// The error for a text that cannot name an endpoint: why, and which names are valid.
 #[derive(Debug)]
-pub(crate) struct InvalidName {
+pub struct InvalidName {
     name: String,
     why: String,
 }

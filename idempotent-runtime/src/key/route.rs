@@ -16,7 +16,7 @@ use crate::key::name::{InvalidName, shortened};
 
 /// A method and a route, as `POST /orders/{id}/pay`.
 #[derive(Debug)]
-pub(crate) struct RouteName {
+pub struct RouteName {
     /// As a person writes it.
     spelled: Box<str>,
     /// As a part of a key.
@@ -31,7 +31,7 @@ const LONGEST_TEXT: usize = 3 * LONGEST_ROUTE;
 
 impl RouteName {
     /// The name of a method and a route of the program.
-    pub(crate) fn new(method: &str, path: &str) -> Result<Self, InvalidName> {
+    pub fn new(method: &str, path: &str) -> Result<Self, InvalidName> {
         let spelled = format!("{method} {path}");
         match why_invalid(method, path) {
             None => Ok(Self {
@@ -70,14 +70,12 @@ impl RouteName {
     }
 
     /// The method and the path.
-    #[cfg(feature = "http")]
-    pub(crate) fn parts(&self) -> (&str, &str) {
+    pub fn parts(&self) -> (&str, &str) {
         self.spelled.split_once(' ').unwrap_or_default()
     }
 
     /// Whether this is the name of the method and the path.
-    #[cfg(feature = "http")]
-    pub(crate) fn is(&self, method: &str, path: &str) -> bool {
+    pub fn is(&self, method: &str, path: &str) -> bool {
         self.parts() == (method, path)
     }
 

@@ -7,8 +7,6 @@ use crate::handle::Idempotency;
 use crate::key::fingerprint::Keying;
 use crate::key::kind::Kind;
 use crate::settings::registered::{ONE_NAME_EACH, shared_names};
-#[cfg(feature = "http")]
-use crate::settings::routes::{AS_THE_ROUTER, UnmatchedRoute};
 use crate::store::{Durability, Finding, Level, Mechanism};
 use crate::world;
 
@@ -107,11 +105,7 @@ impl Idempotency {
                 "compare the route with the route of the router if it should have had requests",
             )
         }));
-        #[cfg(feature = "http")]
-        {
-            let unmatched = shared.known_endpoints().unmatched_routes();
-            findings.extend(unmatched.iter().map(route_without_requests));
-        }
+        findings.extend(shared.known_endpoints().findings());
         Diagnosis(findings)
     }
 
@@ -167,17 +161,6 @@ fn durability(durability: Durability) -> Option<Finding> {
         level,
         format!("durability is {durability}: {what}"),
     ))
-}
-
-/// A route of a layer that has options of its own, and has had no request.
-#[cfg(feature = "http")]
-fn route_without_requests(unmatched: &UnmatchedRoute) -> Finding {
-    let level = if unmatched.is_suspicious() {
-        Level::Problem
-    } else {
-        Level::Note
-    };
-    Finding::new(level, unmatched.to_string()).advise(AS_THE_ROUTER)
 }
 
 /// Keys that the bodies of calls send to other services.

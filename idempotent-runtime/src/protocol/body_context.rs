@@ -21,8 +21,6 @@ use crate::world;
 /// as the handler of a request that the HTTP layer guards, from the extensions of the request:
 ///
 /// ```
-/// # #[cfg(feature = "http")]
-/// # mod service {
 /// # use idempotent_runtime as idempotence;
 /// use idempotence::IdempotencyContext;
 ///
@@ -31,7 +29,6 @@ use crate::world;
 ///         println!("{} {}", context.endpoint(), context.key());
 ///     }
 /// }
-/// # }
 /// ```
 ///
 /// A request that the layer does not guard has no such extension.
@@ -130,7 +127,6 @@ impl<I> IdempotencyContext<I> {
     }
 
     /// The call, if its claim had the key when the body began.
-    #[cfg(feature = "http")]
     pub(crate) fn claim(&self) -> Option<&CallContext> {
         match &self.call {
             Of::Claim(lease) => Some(lease.call()),

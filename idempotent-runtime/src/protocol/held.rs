@@ -116,7 +116,7 @@ impl Held {
     }
 
     /// Runs code of the body inside the span of the call.
-    pub(crate) fn in_span<T>(&self, run: impl FnOnce() -> T) -> T {
+    pub fn in_span<T>(&self, run: impl FnOnce() -> T) -> T {
         self.lease.call().span.in_scope(run)
     }
 
@@ -162,7 +162,8 @@ impl Held {
         Ok((self, outcome))
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    /// What all calls of the handle share.
+    pub fn shared(&self) -> &Arc<Shared> {
         &self.lease.call().shared
     }
 
@@ -195,8 +196,7 @@ impl Held {
     }
 
     /// Whether the claim has the key. If not, the body runs unguarded.
-    #[cfg(feature = "http")]
-    pub(crate) fn is_claimed(&self) -> bool {
+    pub fn is_claimed(&self) -> bool {
         self.guard == Guard::Claim
     }
 
@@ -271,15 +271,13 @@ impl Held {
     }
 
     /// Marks the claim if the body panics: its outcome is then unknown.
-    #[cfg(feature = "http")]
-    pub(crate) fn mark_after_panic(&mut self) {
+    pub fn mark_after_panic(&mut self) {
         self.marks_panic = true;
     }
 
     /// Ends the call as a failure, and does not free its key: the key stays taken until the lease expires, because the body may
     /// have done its work. The claim is marked in the background. Returns whether the call still has the key.
-    #[cfg(any(feature = "http", test))]
-    pub(crate) fn hold(mut self) -> bool {
+    pub fn hold(mut self) -> bool {
         if self.guard == Guard::Claim {
             // The body may have blocked its thread past the lease, so that nothing has noticed the end of the lease yet.
             self.lease.lose_if_expired();

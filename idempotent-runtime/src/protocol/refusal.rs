@@ -152,7 +152,7 @@ impl Refusal {
     }
 
     /// Makes the outcome from the stored result, or returns the error if there is no result.
-    pub(crate) fn read<R, K: ReplayMode<R>>(self, keep: K) -> Result<R, Error> {
+    pub fn read<R, K: ReplayMode<R>>(self, keep: K) -> Result<R, Error> {
         let replay = match self.0 {
             Why::Error(error) => return Err(error),
             Why::Replay(replay) => replay,

@@ -24,7 +24,7 @@ use crate::store::{Key, Store};
 use crate::world::Moment;
 
 /// The store of a handle, its options, its calls in flight and its background work.
-pub(crate) struct Shared {
+pub struct Shared {
     options: Options,
     /// The records never leave the memory of this process.
     is_local: bool,
@@ -105,7 +105,8 @@ impl Shared {
         age.clamp(*hints.start(), *hints.end())
     }
 
-    pub(crate) fn result_options(&self) -> ResultOptions {
+    /// How results are stored.
+    pub fn result_options(&self) -> ResultOptions {
         self.options.records.options
     }
 

@@ -2,22 +2,24 @@
 
 /// The form of the bytes of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// JSON.
     Json,
+    /// MessagePack.
     MessagePack,
     /// The bits of a float that JSON cannot write, in hexadecimal digits: 8 for an `f32`, 16 for an `f64`.
     Bits,
     /// No bytes: the result was a `None`.
     None,
-    /// A whole response of HTTP: see `http/stored.rs`.
+    /// A whole response of HTTP: see `idempotent-http/src/stored.rs`.
     Http,
-    /// What is left of a response of HTTP that was too large or a stream: see `http/stored.rs`.
+    /// What is left of a response of HTTP that was too large or a stream: see `idempotent-http/src/stored.rs`.
     HttpTombstone,
 }
 
 impl Form {
     /// Every form.
-    pub(crate) const ALL: [Self; 6] = [
+    pub const ALL: [Self; 6] = [
         Self::Json,
         Self::MessagePack,
         Self::Bits,
@@ -26,7 +28,8 @@ impl Form {
         Self::HttpTombstone,
     ];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// The name in a record.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
             Self::MessagePack => "msgpack",

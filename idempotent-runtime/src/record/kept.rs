@@ -6,7 +6,7 @@ use crate::record::form::Form;
 
 /// The stored result of a call, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub enum Kept {
     /// Nothing: the call has not ended, or its result is not stored for duplicates.
     Nothing,
     /// Nothing, because the result was larger than the handle allows.
@@ -44,12 +44,16 @@ impl Kept {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// Whether the result is the error of a `Result`.
-    pub(crate) failure: bool,
-    pub(crate) schema: u32,
-    pub(crate) form: Form,
-    pub(crate) somes: u32,
-    pub(crate) bytes: Bytes,
+    pub failure: bool,
+    /// The tag of the type, or the version of the form.
+    pub schema: u32,
+    /// How the bytes are to be read.
+    pub form: Form,
+    /// How many `Some` are around the value.
+    pub somes: u32,
+    /// The result.
+    pub bytes: Bytes,
     /// The end of the bytes, if it is elsewhere in memory: the body of a response. A result that was read has its bytes in one
     /// place.
-    pub(crate) tail: Bytes,
+    pub tail: Bytes,
 }

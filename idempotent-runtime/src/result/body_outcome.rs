@@ -6,13 +6,15 @@ use crate::record::kept::Kept;
 #[derive(Debug)]
 pub struct BodyOutcome {
     pub(crate) success: bool,
-    pub(crate) kept: Kept,
+    /// What is stored of the result.
+    pub kept: Kept,
     /// The body chose that its result is not stored, so no event reports it.
     pub(crate) is_chosen: bool,
 }
 
 impl BodyOutcome {
-    pub(crate) fn new(success: bool, kept: Kept) -> Self {
+    /// The end of a body whose result is stored like this.
+    pub fn new(success: bool, kept: Kept) -> Self {
         Self {
             success,
             kept,
@@ -26,8 +28,8 @@ impl BodyOutcome {
     }
 
     /// Notes that the body chose that its result is not stored.
-    #[cfg(feature = "http")]
-    pub(crate) fn chosen(mut self, is_chosen: bool) -> Self {
+    #[must_use]
+    pub fn chosen(mut self, is_chosen: bool) -> Self {
         self.is_chosen = is_chosen;
         self
     }

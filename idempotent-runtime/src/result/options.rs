@@ -14,7 +14,7 @@ use crate::result::codec::{Codec, NotStored};
 pub struct ResultOptions {
     pub(crate) codec: Codec,
     /// The largest result that is stored, in encoded bytes.
-    pub(crate) max_bytes: usize,
+    pub max_bytes: usize,
 }
 
 impl Default for ResultOptions {
@@ -27,7 +27,7 @@ impl Default for ResultOptions {
 }
 
 /// The largest head of a stored response of HTTP, in bytes: its status, headers and trailers. `max_bytes` limits only its body.
-pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
+pub const LONGEST_HEAD: usize = 64 * 1024;
 
 /// The default of [`ResultOptions::max_bytes`].
 const DEFAULT_MAX_BYTES: usize = 1024 * 1024;

@@ -42,7 +42,8 @@ pub struct ReplayOkAndErr<R, X> {
 }
 
 impl<R> ReplayOk<R> {
-    pub(crate) fn new<Via>() -> Self
+    /// The mode of a return type.
+    pub fn new<Via>() -> Self
     where
         R: Replay<Via>,
     {

@@ -35,7 +35,6 @@ impl EndpointInfo {
         } = resolved.apply(attribute);
         let (in_code, has_default_ttl) = match attribute.set_in {
             SetIn::Attribute => (Origin::Attribute, false),
-            #[cfg(feature = "http")]
             SetIn::Layer { has_default_ttl } => (Origin::Layer, has_default_ttl),
         };
         let by_attribute = |value| Setting {

@@ -2,25 +2,29 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-#[cfg(feature = "http")]
-use std::sync::{Arc, Weak};
+use std::sync::{PoisonError, Weak};
 
 use super::Settings;
 use super::called::{CalledEndpoint, CalledEndpoints, MOST_NAMES};
 use super::endpoint_info::EndpointInfo;
 use super::list::Endpoints;
 use super::registered::Registered;
-#[cfg(feature = "http")]
-use super::routes::{ConfiguredRoutes, UnmatchedRoute};
 use super::table::{Table, UnknownEndpoint};
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
 use crate::policy::times::Times;
+use crate::store::Finding;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::world;
+
+/// What a layer knows and `doctor` reports, for example options in code that no request has used.
+pub trait Watched: fmt::Debug + Send + Sync {
+    /// The findings of this moment.
+    fn findings(&self) -> Vec<Finding>;
+}
 
 /// The endpoints of a handle.
 #[derive(Debug)]
@@ -32,9 +36,8 @@ pub(crate) struct KnownEndpoints {
     /// Locked during a reload, so that of two reloads the later wins.
     settings: Mutex<Option<Settings>>,
     state: RwLock<State>,
-    /// The routes that have options in code, of each layer for HTTP.
-    #[cfg(feature = "http")]
-    routes: Mutex<Vec<Weak<ConfiguredRoutes>>>,
+    /// What else reports findings.
+    watched: Mutex<Vec<Weak<dyn Watched>>>,
 }
 
 #[derive(Debug, Default)]
@@ -74,8 +77,7 @@ impl Default for KnownEndpoints {
             version: AtomicU64::new(new_version()),
             settings: Mutex::default(),
             state: RwLock::default(),
-            #[cfg(feature = "http")]
-            routes: Mutex::default(),
+            watched: Mutex::default(),
         }
     }
 }
@@ -305,20 +307,18 @@ impl KnownEndpoints {
         registered.any(|registered| registered.policy.is_some_and(|policy| policy().token))
     }
 
-    /// Watches the routes of a layer for as long as the layer lives.
-    #[cfg(feature = "http")]
-    pub(crate) fn watch(&self, routes: &Arc<ConfiguredRoutes>) {
-        let mut watched = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.retain(|routes| routes.strong_count() > 0);
-        watched.push(Arc::downgrade(routes));
+    /// Asks `watched` for its findings, for as long as it lives.
+    pub(crate) fn watch(&self, watched: Weak<dyn Watched>) {
+        let mut all = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|watched| watched.strong_count() > 0);
+        all.push(watched);
     }
 
-    /// The routes of layers that have options and have had no request.
-    #[cfg(feature = "http")]
-    pub(crate) fn unmatched_routes(&self) -> Vec<UnmatchedRoute> {
-        let watched = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The findings of all that is watched.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let watched = watched.iter().filter_map(Weak::upgrade);
-        watched.flat_map(|routes| routes.unmatched()).collect()
+        watched.flat_map(|watched| watched.findings()).collect()
     }
 
     fn settings(&self) -> MutexGuard<'_, Option<Settings>> {

@@ -38,8 +38,10 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn every_line_of_the_log_has_the_target_of_the_library() {
     let mut files = Vec::new();
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../idempotent-runtime/src");
-    sources(Path::new(root), &mut files);
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    for package in ["idempotent-http", "idempotent-runtime"] {
+        sources(&root.join(package).join("src"), &mut files);
+    }
     let found = files.iter().flat_map(|file| {
         let text = fs::read_to_string(file).expect("a file of sources");
         without_target(&file.display().to_string(), &text)

@@ -1,6 +1,6 @@
 //! The Agentic Commerce Protocol.
 
-use idempotent_runtime::http::Profile;
+use idempotence::http::Profile;
 use serde_json::json;
 
 use super::{Shop, keyed, refusal};

@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post as on_post};
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use idempotent_runtime::http::{HasScope, LayerBuilder, Profile};
-use idempotent_runtime::integrations::axum::{IdempotencyKey, refusal, refusal_as};
+use idempotence::http::{HasScope, LayerBuilder, Profile};
+use idempotence::integrations::axum::{IdempotencyKey, refusal, refusal_as};
 use idempotent_runtime::{Error, Idempotency, Lang};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderName, Method};
-use idempotent_runtime::http::{KeySource, KeySyntax, Payload, Profile, RouteOptions};
+use idempotence::http::{KeySource, KeySyntax, Payload, Profile, RouteOptions};
 
 use super::{Shop, keyed, refusal};
 use support::http_client::{idempotency, post, scoped};

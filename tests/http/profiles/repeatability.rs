@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use idempotence::http::{KeySource, KeySyntax, Profile, RouteOptions};
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{KeySource, KeySyntax, Profile, RouteOptions};
 use idempotent_runtime::{Idempotency, MemoryStore, StoreErrorKind};
 
 use super::{Shop, refusal};

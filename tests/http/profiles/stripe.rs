@@ -1,7 +1,7 @@
 //! Stripe, API version 1.
 
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use idempotent_runtime::http::Profile;
+use idempotence::http::Profile;
 use serde_json::{Value, json};
 
 use super::{Shop, keyed, refusal};

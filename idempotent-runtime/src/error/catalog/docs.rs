@@ -10,11 +10,11 @@ const TABLES: [(&str, &str); 5] = [
     (ERRORS, OF_CLIENTS),
     (include_str!("../advice.rs"), "| error | action | because |"),
     (
-        include_str!("../../integrations/axum.rs"),
+        include_str!("../../../../idempotent-http/src/integrations/axum.rs"),
         "| error | status |",
     ),
     (
-        include_str!("../../integrations/tonic.rs"),
+        include_str!("../../../../idempotent-http/src/integrations/tonic.rs"),
         "| error | code |",
     ),
 ];

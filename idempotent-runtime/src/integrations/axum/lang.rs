@@ -6,7 +6,7 @@ use ::axum::extract::FromRequestParts;
 use ::axum::http::request::Parts;
 
 use crate::Lang;
-use crate::http::lang;
+use crate::integrations::lang;
 
 /// Reads the header `Accept-Language` with [`Lang::from_accept_language`]. Without the header the language is English.
 ///

@@ -18,11 +18,11 @@ mod tests {
 
     use super::*;
     use crate::Lang;
-    use crate::http::key::fault::{Carrier, HeaderFault, Id, IdFault};
-    use crate::http::key::mistake::Mistake;
-    use crate::http::key::text::KeySyntax;
+    use crate::integrations::fault::{Carrier, Expected, HeaderFault, Id, IdFault};
+    use crate::integrations::mistake::Mistake;
+    use crate::integrations::rejection::rejected;
 
-    const KEY: (Id, &str) = (Id::IdempotencyKey(KeySyntax::Lenient), "Idempotency-Key");
+    const KEY: (Id, &str) = (Id::IdempotencyKey(Expected::Text), "Idempotency-Key");
     const REQUEST_ID: (Id, &str) = (Id::RequestId, "X-Request-Id");
 
     fn rejection(
@@ -37,7 +37,7 @@ mod tests {
             fault,
             mistake,
         };
-        HeaderRejection::new(fault, headers)
+        rejected(fault, headers)
     }
 
     async fn problem(

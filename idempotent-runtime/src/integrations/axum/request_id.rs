@@ -48,7 +48,7 @@ mod tests {
     use ::axum::http::{HeaderMap, HeaderValue, Request};
 
     use super::*;
-    use crate::http::key::fault::HeaderFault;
+    use crate::integrations::fault::HeaderFault;
 
     fn parts(values: &[&[u8]]) -> Parts {
         let mut parts = Request::new(()).into_parts().0;

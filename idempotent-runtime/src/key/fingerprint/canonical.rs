@@ -78,7 +78,6 @@ impl Output {
     }
 
     /// Writes a sequence of small numbers: the same bytes as [`number`](Self::number) for each of them, in few writes.
-    #[cfg(feature = "http")]
     pub(super) fn sequence_of_small(&mut self, tag: u8, numbers: &[u8]) {
         self.sequence();
         for some in numbers.chunks(32) {

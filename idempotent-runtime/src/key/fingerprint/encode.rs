@@ -54,13 +54,11 @@ impl Encoder {
     }
 
     /// Writes bytes, as a value does that serializes itself as bytes.
-    #[cfg(feature = "http")]
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.output.text(BYTES, bytes);
     }
 
     /// Writes a list of arrays of bytes, as [`value`](Self::value) does.
-    #[cfg(feature = "http")]
     pub(super) fn list_of_arrays<'a>(&mut self, arrays: impl Iterator<Item = &'a [u8]>) {
         self.output.sequence();
         arrays.for_each(|bytes| self.output.sequence_of_small(POSITIVE, bytes));

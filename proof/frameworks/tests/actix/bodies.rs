@@ -9,7 +9,7 @@ use actix_web::{HttpResponse, ResponseError as _, web};
 use axum::body::{Body, Bytes};
 use futures_util::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
-use idempotent_runtime::http::RouteOptions;
+use idempotence::http::RouteOptions;
 
 use crate::shop::{BOTH, Shop, serve};
 use support::http_client::{Reply, idempotency, keyed, layer, scoped, within};

@@ -77,7 +77,7 @@ async fn hang_up(shop: &Shop, request: http::request::Builder) {
     within(shop.state.dropped.acquire()).await.unwrap().forget();
 }
 
-fn waiting(idempotency: &Idempotency) -> idempotent_runtime::http::IdempotencyLayer {
+fn waiting(idempotency: &Idempotency) -> idempotence::http::IdempotencyLayer {
     scoped(idempotency).wait(Duration::from_secs(10)).build()
 }
 
@@ -157,6 +157,6 @@ async fn a_worker_of_actix_that_ends_leaves_the_key_of_a_detached_handler_taken(
     assert_eq!((again.status.as_u16(), shop.runs()), (409, 0));
 }
 
-fn layer_of(idempotency: &Idempotency) -> idempotent_runtime::http::IdempotencyLayer {
+fn layer_of(idempotency: &Idempotency) -> idempotence::http::IdempotencyLayer {
     scoped(idempotency).build()
 }

@@ -10,7 +10,7 @@ use actix_web::http::StatusCode;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{App, Error, HttpResponse, test, web};
 use futures_util::FutureExt as _;
-use idempotent_runtime::http::{Decision, IdempotencyLayer};
+use idempotence::http::{Decision, IdempotencyLayer};
 
 use crate::shop::serve;
 use support::http_client::{Orders, Service, idempotency, keyed, layer};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use actix_web::dev::{Service as _, ServiceResponse};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse, web};
 use futures_util::{FutureExt as _, StreamExt as _};
-use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{
+use idempotence::http::{
     Decision, IdempotencyContext, IdempotencyLayer, IdempotencyOutcome, KeySource,
 };
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, Idempotency, MemoryStore, StoreErrorKind};
 
 use crate::shop::{BOTH, Shop, User, serve};

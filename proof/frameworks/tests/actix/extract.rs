@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use futures_util::StreamExt as _;
-use idempotent_runtime::integrations::actix::{IdempotencyKey, OptionalIdempotencyKey, refusal};
+use idempotence::integrations::actix::{IdempotencyKey, OptionalIdempotencyKey, refusal};
 use idempotent_runtime::{Error, Idempotency, Lang, MemoryStore, Once, RequestId};
 use serde::Deserialize;
 

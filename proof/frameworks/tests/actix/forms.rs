@@ -2,8 +2,8 @@
 
 use actix_web::{HttpResponse, web};
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, LOCATION};
+use idempotence::http::{KeySource, Payload};
 use idempotent_runtime::Error;
-use idempotent_runtime::http::{KeySource, Payload};
 use serde::Deserialize;
 
 use crate::shop::serve;

@@ -6,7 +6,7 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{Service as _, ServiceRequest, ServiceResponse};
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{App, Error, HttpResponse, test, web};
-use idempotent_runtime::http::{ContinueLayer, IdempotencyLayer};
+use idempotence::http::{ContinueLayer, IdempotencyLayer};
 use tokio::sync::{Semaphore, mpsc};
 
 use support::http_client::{idempotency, within};

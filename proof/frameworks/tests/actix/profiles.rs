@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use actix_web::web;
 use http::request::Builder;
-use idempotent_runtime::http::Profile;
-use idempotent_runtime::integrations::actix::{IdempotencyKey, refusal, refusal_as};
+use idempotence::http::Profile;
+use idempotence::integrations::actix::{IdempotencyKey, refusal, refusal_as};
 use idempotent_runtime::{Error, Lang};
 use serde_json::Value;
 

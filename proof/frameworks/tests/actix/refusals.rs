@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::header::{AUTHORIZATION, HeaderValue};
 use http::request::Builder;
+use idempotence::http::{HasScope, IdempotencyLayer, LayerBuilder, RouteOptions};
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::http::{HasScope, IdempotencyLayer, LayerBuilder, RouteOptions};
 use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 
 use crate::shop::{BOTH, Server, Shop};

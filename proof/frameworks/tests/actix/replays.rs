@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
+use idempotence::http::Payload;
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::http::Payload;
 use tokio::sync::Barrier;
 
 use crate::shop::{BOTH, Shop};

@@ -1,7 +1,7 @@
 //! Routes of actix as names of endpoints.
 
 use actix_web::{HttpResponse, web};
-use idempotent_runtime::http::{IdempotencyLayer, RouteOptions};
+use idempotence::http::{IdempotencyLayer, RouteOptions};
 
 use crate::shop::{BOTH, Server, Shop, serve};
 use support::http_client::{Orders, idempotency, keyed, layer, post, scoped};

@@ -12,7 +12,7 @@ use axum::routing::any;
 use bytes::Bytes;
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use idempotent_runtime::http::{Decision, IdempotencyLayer};
+use idempotence::http::{Decision, IdempotencyLayer};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use support::http_client::{Orders, Service, within};

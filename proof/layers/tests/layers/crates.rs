@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 30] = [
+const RUNTIME: [&str; 29] = [
     "broken",
     "world",
     "sync",
@@ -33,19 +33,16 @@ const RUNTIME: [&str; 30] = [
     "call",
     "mechanisms",
     "operate",
-    "port",
-    "http",
     "integrations",
+    "port",
     "private",
     "lib",
 ];
 
-/// The rooms that may become a crate of their own.
-const ABOVE_THE_PORT: [&str; 2] = ["http", "integrations"];
-
 /// The crates whose files never use each other in a cycle.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "idempotence-cli",
+    "idempotent-http",
     "idempotent-macro",
     "idempotent-runtime",
     "idempotent-testkit",
@@ -56,18 +53,6 @@ const CRATES: [&str; 6] = [
 #[test]
 fn rooms_of_the_runtime_use_only_rooms_before_them() {
     assert_eq!(layers("idempotent-runtime").violations(&RUNTIME), [""; 0]);
-}
-
-#[test]
-fn http_imports_only_its_port_and_public_names() {
-    let mut files = Vec::new();
-    for room in ABOVE_THE_PORT {
-        let source = sources("idempotent-runtime");
-        files.push(source.join(room).with_extension("rs"));
-        rust_files(&source.join(room), &mut files);
-    }
-    let found: Vec<String> = files.iter().flat_map(|file| inner_paths(file)).collect();
-    assert_eq!(found, [""; 0]);
 }
 
 #[test]
@@ -113,36 +98,4 @@ fn layers(package: &str) -> Layers {
 fn sources(package: &str) -> PathBuf {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     root.join(package).join("src")
-}
-
-/// The paths in the product code of a file that lead into rooms of the runtime, and not through the port.
-fn inner_paths(file: &Path) -> Vec<String> {
-    let text = fs::read_to_string(file).expect("a file in UTF-8");
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let lines = code.lines().filter(|line| !line.trim().starts_with("//"));
-    let paths = lines.flat_map(|line| line.split("crate::").skip(1));
-    let is_public = |path: &str| {
-        let rooms = ABOVE_THE_PORT.iter().any(|room| path.starts_with(room));
-        let is_name = path.starts_with(|first: char| first.is_uppercase() || first == '{');
-        rooms || is_name || path.starts_with("port::http::") || path.starts_with("store::")
-    };
-    let inner = paths.filter(|path| !is_public(path));
-    inner
-        .map(|path| format!("{}: crate::{path}", file.display()))
-        .collect()
-}
-
-/// The files below a folder, without files of tests.
-fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let is_test = ["tests.rs", "properties.rs", "wire.rs"]
-            .iter()
-            .any(|name| path.ends_with(name));
-        if path.is_dir() {
-            rust_files(&path, files);
-        } else if !is_test {
-            files.push(path);
-        }
-    }
 }

@@ -1,0 +1,21 @@
+//! A `Json` of actix, stored by `replay`.
+
+use actix_web::web::Json;
+use idempotent_runtime::port::http::{Storable, Value};
+use serde::Serialize;
+
+/// A [`Value`] in a `Json` of actix.
+#[derive(Debug)]
+pub struct InWebJson;
+
+impl<T: Storable> Value<InWebJson> for Json<T> {
+    type Kept = T;
+
+    fn kept(&self) -> impl Serialize {
+        &self.0
+    }
+
+    fn replayed(kept: T) -> Self {
+        Self(kept)
+    }
+}
