@@ -17,9 +17,9 @@
 mod broken;
 #[cfg(test)]
 mod interleavings;
+mod local_queue;
 mod queue;
 mod refusal;
-mod runtime_queue;
 #[cfg(feature = "shuttle")]
 pub mod schedules;
 #[cfg(test)]
@@ -34,9 +34,9 @@ use tokio::runtime::Handle;
 
 #[cfg(any(test, feature = "shuttle"))]
 pub(crate) use self::broken::Broken;
+pub(crate) use self::local_queue::Submitted;
+use self::local_queue::{LocalQueue, Shared};
 pub(crate) use self::queue::Limits;
-pub(crate) use self::runtime_queue::Submitted;
-use self::runtime_queue::{RuntimeQueue, Shared};
 pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
 use crate::broken::broken;
 use crate::sync::{AtomicUsize, RwLock};
@@ -44,7 +44,7 @@ use crate::sync::{AtomicUsize, RwLock};
 /// The batches on one connection.
 pub(crate) struct Batches<T: Batched> {
     shared: Arc<Shared<T>>,
-    queues: RwLock<Vec<Arc<RuntimeQueue<T>>>>,
+    queues: RwLock<Vec<Arc<LocalQueue<T>>>>,
 }
 
 /// How to send an operation.
@@ -60,7 +60,7 @@ pub(crate) struct InlinePermit<'a>(&'a AtomicUsize);
 
 /// Sends to the queue of the current runtime.
 pub(crate) struct QueueSender<T: Batched> {
-    runtime_queue: Arc<RuntimeQueue<T>>,
+    local: Arc<LocalQueue<T>>,
     runtime: Handle,
 }
 
@@ -89,32 +89,31 @@ impl<T: Transport> Batches<T> {
         }
         match Handle::try_current() {
             Ok(runtime) => Route::Queued(QueueSender {
-                runtime_queue: self.queue_of(&runtime),
+                local: self.queue_of(&runtime),
                 runtime,
             }),
             Err(_) => Route::Inline(None),
         }
     }
 
-    fn queue_of(&self, runtime: &Handle) -> Arc<RuntimeQueue<T>> {
+    fn queue_of(&self, runtime: &Handle) -> Arc<LocalQueue<T>> {
         let id = runtime.id();
-        let is_its_queue = |runtime_queue: &&Arc<RuntimeQueue<T>>| {
-            runtime_queue.runtime == id || broken!(Broken::SharesQueues)
-        };
+        let is_its_queue =
+            |local: &&Arc<LocalQueue<T>>| local.runtime == id || broken!(Broken::SharesQueues);
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(runtime_queue) = queues.iter().find(is_its_queue) {
-            return Arc::clone(runtime_queue);
+        if let Some(local) = queues.iter().find(is_its_queue) {
+            return Arc::clone(local);
         }
         drop(queues);
         let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(runtime_queue) = queues.iter().find(is_its_queue) {
-            return Arc::clone(runtime_queue);
+        if let Some(local) = queues.iter().find(is_its_queue) {
+            return Arc::clone(local);
         }
         // A queue that no task and no caller uses may belong to a runtime that has ended.
-        queues.retain(|runtime_queue| Arc::strong_count(runtime_queue) > 1);
-        let runtime_queue = Arc::new(RuntimeQueue::new(id, Arc::clone(&self.shared)));
-        queues.push(Arc::clone(&runtime_queue));
-        runtime_queue
+        queues.retain(|local| Arc::strong_count(local) > 1);
+        let local = Arc::new(LocalQueue::new(id, Arc::clone(&self.shared)));
+        queues.push(Arc::clone(&local));
+        local
     }
 }
 
@@ -134,7 +133,7 @@ impl<T: Transport> QueueSender<T> {
     /// `NotApplied` if the queue is full, or if the runtime ends before the operation is sent; `Unknown` if the runtime ends
     /// before the answer.
     pub(crate) fn submit(self, operation: T::Operation) -> Submitted<T> {
-        self.runtime_queue.submit(&self.runtime, operation)
+        self.local.submit(&self.runtime, operation)
     }
 }
 
@@ -149,7 +148,7 @@ impl<T: Batched> Batches<T> {
     /// Whether operations wait and no task will ever take them.
     pub(crate) fn is_stuck(&self) -> bool {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        queues.iter().any(|runtime_queue| runtime_queue.is_stuck())
+        queues.iter().any(|local| local.is_stuck())
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Shared<T> {
 /// The operations of the callers of one runtime.
 ///
 /// Each runtime has its queue: a task on a runtime that nobody drives must not hold up the callers of another runtime.
-pub(super) struct RuntimeQueue<T: Batched> {
+pub(super) struct LocalQueue<T: Batched> {
     pub(super) runtime: Id,
     shared: Arc<Shared<T>>,
     queue: Mutex<Queue<T::Operation, T::Reply>>,
@@ -48,14 +48,14 @@ pub(super) struct RuntimeQueue<T: Batched> {
     gone: AtomicUsize,
 }
 
-impl<T: Batched> RuntimeQueue<T> {
+impl<T: Batched> LocalQueue<T> {
     fn lock(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(any(test, feature = "shuttle"))]
-impl<T: Batched> RuntimeQueue<T> {
+impl<T: Batched> LocalQueue<T> {
     /// Whether operations wait and no task will ever take them.
     pub(super) fn is_stuck(&self) -> bool {
         let queue = self.lock();
@@ -63,7 +63,7 @@ impl<T: Batched> RuntimeQueue<T> {
     }
 }
 
-impl<T: Transport> RuntimeQueue<T> {
+impl<T: Transport> LocalQueue<T> {
     pub(super) fn new(runtime: Id, shared: Arc<Shared<T>>) -> Self {
         Self {
             runtime,
@@ -76,15 +76,11 @@ impl<T: Transport> RuntimeQueue<T> {
     }
 
     /// Queues an operation, and starts a task if no task will take it soon.
-    pub(super) fn submit(
-        self: Arc<Self>,
-        runtime: &Handle,
-        operation: T::Operation,
-    ) -> Submitted<T> {
+    pub(super) fn submit(self: Arc<Self>, runtime: &Handle, op: T::Operation) -> Submitted<T> {
         let (slot, answer) = oneshot::channel();
         let mut queue = self.lock();
         let gone = self.gone.load(Ordering::Relaxed);
-        if !queue.push(operation, slot, &self.shared.limits, gone) {
+        if !queue.push(op, slot, &self.shared.limits, gone) {
             drop(queue);
             return Submitted(State::Refused);
         }
@@ -96,17 +92,15 @@ impl<T: Transport> RuntimeQueue<T> {
         if needs_task {
             self.start_task(runtime);
         }
-        Submitted(State::Waiting {
-            answer,
-            runtime_queue: self,
-        })
+        let local = self;
+        Submitted(State::Waiting { answer, local })
     }
 
     /// Starts a task that the queue counts already. A runtime that is shutting down drops the task at once.
     fn start_task(self: &Arc<Self>, runtime: &Handle) {
         self.shared.tasks.fetch_add(1, Ordering::Relaxed);
         let task = Task {
-            runtime_queue: Arc::clone(self),
+            local: Arc::clone(self),
             slots: Vec::new(),
             flight: None,
             look_at: None,
@@ -132,7 +126,7 @@ enum State<T: Batched> {
     Refused,
     Waiting {
         answer: oneshot::Receiver<Result<T::Reply, StoreError>>,
-        runtime_queue: Arc<RuntimeQueue<T>>,
+        local: Arc<LocalQueue<T>>,
     },
     Answered,
 }
@@ -156,21 +150,17 @@ impl<T: Batched> Future for Submitted<T> {
 
 impl<T: Batched> Drop for Submitted<T> {
     fn drop(&mut self) {
-        if let State::Waiting {
-            answer,
-            runtime_queue,
-        } = &mut self.0
-        {
+        if let State::Waiting { answer, local } = &mut self.0 {
             answer.close();
-            runtime_queue.gone.fetch_add(1, Ordering::Relaxed);
-            runtime_queue.dropped.notify_waiters();
+            local.gone.fetch_add(1, Ordering::Relaxed);
+            local.dropped.notify_waiters();
         }
     }
 }
 
 /// A task that sends batches until the queue is empty.
 struct Task<T: Transport> {
-    runtime_queue: Arc<RuntimeQueue<T>>,
+    local: Arc<LocalQueue<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
     flight: Option<Flight>,
@@ -184,12 +174,12 @@ struct Task<T: Transport> {
 
 impl<T: Transport> Task<T> {
     async fn run(mut self) {
-        let runtime_queue = Arc::clone(&self.runtime_queue);
+        let local = Arc::clone(&self.local);
         loop {
             // The callers that run now may have operations for the next batch.
             yield_to_callers().await;
-            runtime_queue.shared.transport.ready().await;
-            let answers = self.send_batch(&runtime_queue).await;
+            local.shared.transport.ready().await;
+            let answers = self.send_batch(&local).await;
             if self.has_ended {
                 return;
             }
@@ -201,22 +191,17 @@ impl<T: Transport> Task<T> {
     }
 
     /// Sends the next batch. Returns no answers if all its callers have stopped waiting.
-    async fn send_batch(
-        &mut self,
-        runtime_queue: &Arc<RuntimeQueue<T>>,
-    ) -> Vec<Answer<T::Operation, T::Reply>> {
-        let turn = runtime_queue.hand_over.lock().await;
+    async fn send_batch(&mut self, local: &LocalQueue<T>) -> Vec<Answer<T::Operation, T::Reply>> {
+        let turn = local.hand_over.lock().await;
         // Before the batch is taken, so that no later drop is missed.
-        let mut dropped = pin!(runtime_queue.dropped.notified());
+        let mut dropped = pin!(local.dropped.notified());
         let Some(operations) = self.take() else {
             return Vec::new();
         };
         #[cfg(feature = "testkit")]
         crate::store::batch_counts::BatchCounts::count_sent(operations.len());
         // The budget of tokio must not delay the hand-over, because the next batch would overtake this one.
-        let mut sending = pin!(unconstrained(
-            runtime_queue.shared.transport.send(operations)
-        ));
+        let mut sending = pin!(unconstrained(local.shared.transport.send(operations)));
         let first = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
         drop(turn);
         if let Poll::Ready(answers) = first {
@@ -229,7 +214,7 @@ impl<T: Transport> Task<T> {
                 return Poll::Ready(answers);
             }
             while dropped.as_mut().poll(cx).is_ready() {
-                dropped.set(runtime_queue.dropped.notified());
+                dropped.set(local.dropped.notified());
                 let slots = self.slots.iter();
                 let left = slots.filter(|slot| slot.is_closed()).count();
                 let is_abandoned = left == self.slots.len() && !broken!(Broken::KeepsAbandoned);
@@ -239,7 +224,7 @@ impl<T: Transport> Task<T> {
                 // A caller that was still in the queue may have waited for this batch.
                 let is_late = self.look_at_queue(LATE);
                 if (left > 0 || is_late) && !std::mem::replace(&mut is_suspicious, true) {
-                    runtime_queue.shared.transport.overdue();
+                    local.shared.transport.overdue();
                 }
             }
             while let Some(sleep) = alarm.as_mut().as_pin_mut()
@@ -261,11 +246,11 @@ impl<T: Transport> Task<T> {
         };
         self.look_at = Some(flight.sent_at + patience());
         let is_late = flight.sent_at.elapsed() >= age;
-        let mut queue = self.runtime_queue.lock();
+        let mut queue = self.local.lock();
         if is_late {
             queue.release(flight);
         }
-        let needs_task = !queue.is_empty() && queue.needs_task(&self.runtime_queue.shared.limits);
+        let needs_task = !queue.is_empty() && queue.needs_task(&self.local.shared.limits);
         if needs_task {
             queue.add_task();
         }
@@ -276,15 +261,15 @@ impl<T: Transport> Task<T> {
 
     fn start_task_if(&self, needs_task: bool) {
         if needs_task && let Ok(runtime) = Handle::try_current() {
-            self.runtime_queue.start_task(&runtime);
+            self.local.start_task(&runtime);
         }
     }
 
     /// Takes the next batch, and starts another task for the rest. Without operations the task has ended.
     fn take(&mut self) -> Option<Vec<T::Operation>> {
         let mut operations = Vec::new();
-        let limits = &self.runtime_queue.shared.limits;
-        let mut queue = self.runtime_queue.lock();
+        let limits = &self.local.shared.limits;
+        let mut queue = self.local.lock();
         let (digests, slots) = (&mut self.digests, &mut self.slots);
         self.flight = queue.take(limits, digests, &mut operations, slots);
         queue.stop_collecting();
@@ -304,7 +289,7 @@ impl<T: Transport> Task<T> {
         drop(queue);
         self.start_task_if(needs_task);
         if self.has_ended {
-            self.runtime_queue.shared.end_task();
+            self.local.shared.end_task();
             return None;
         }
         Some(operations)
@@ -330,7 +315,7 @@ impl<T: Transport> Task<T> {
                 Answer::Again(operation) => again.push(Waiting { operation, slot }),
             }
         }
-        let mut queue = self.runtime_queue.lock();
+        let mut queue = self.local.lock();
         queue.push_again(again);
         let now = Instant::now();
         if let Some(flight) = self.flight.take() {
@@ -338,7 +323,7 @@ impl<T: Transport> Task<T> {
         }
         // While this batch was overdue, other tasks may have taken its place.
         if queue.is_collected(now)
-            || queue.is_at_limit(queue.tasks - 1, &self.runtime_queue.shared.limits)
+            || queue.is_at_limit(queue.tasks - 1, &self.local.shared.limits)
             || broken!(Broken::ForgetsQueue)
         {
             queue.tasks -= 1;
@@ -349,7 +334,7 @@ impl<T: Transport> Task<T> {
         }
         drop(queue);
         if self.has_ended {
-            self.runtime_queue.shared.end_task();
+            self.local.shared.end_task();
         }
         for slot in unanswered {
             let _ = slot.send(Err(lost()));
@@ -367,7 +352,7 @@ impl<T: Transport> Drop for Task<T> {
         if self.has_ended {
             return;
         }
-        let mut queue = self.runtime_queue.lock();
+        let mut queue = self.local.lock();
         queue.tasks -= 1;
         if self.is_collecting {
             queue.stop_collecting();
@@ -382,7 +367,7 @@ impl<T: Transport> Drop for Task<T> {
             VecDeque::new()
         };
         drop(queue);
-        self.runtime_queue.shared.end_task();
+        self.local.shared.end_task();
         for slot in self.slots.drain(..) {
             let error = if broken!(Broken::DeniesSent) {
                 unsent()
