@@ -12,11 +12,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::redis::RedisResult;
-use ::redis::aio::ConnectionLike;
-
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::client::failure::is_forbidden;
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::SendError;
+use crate::redis::send::sender::Sender;
 use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Whether the servers use the module. Clones share what the store learns about the servers.
@@ -41,38 +40,36 @@ impl Filters {
     }
 
     /// Takes one round trip, and two if the module turns out to be missing.
-    pub(crate) async fn insert<C>(
+    pub(crate) async fn insert<C: StoreClient>(
         &self,
-        executor: &Executor<C>,
+        sender: &Sender<C>,
         filter: &BloomFilter,
         member: &[u8],
-    ) -> Result<Hint, StoreError>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
+    ) -> Result<Hint, StoreError> {
         if self.uses_module() {
-            let hint = module::insert(executor, filter, member).await?;
+            let hint = module::insert(sender, filter, member).await;
             if let Some(hint) = self.learn_from(hint) {
-                return hint.map_err(|error| executor.error(error));
+                return hint.map_err(|error| sender.error(error));
             }
         }
-        let hint = bitmaps::insert(executor, filter, member).await?;
-        hint.map_err(|error| executor.error(error))
+        let hint = bitmaps::insert(sender, filter, member).await;
+        hint.map_err(|error| sender.error(error))
     }
 
     /// Takes one round trip, and two if the module turns out to be missing.
-    pub(crate) async fn stats<C: ConnectionLike>(
+    pub(crate) async fn stats<C: StoreClient>(
         &self,
-        connection: &mut C,
+        sender: &Sender<C>,
         filter: &BloomFilter,
-    ) -> RedisResult<BloomStats> {
+    ) -> Result<BloomStats, StoreError> {
         if self.uses_module() {
-            let stats = module::stats(connection, filter).await;
+            let stats = module::stats(sender, filter).await;
             if let Some(stats) = self.learn_from(stats) {
-                return stats;
+                return stats.map_err(|error| sender.error(error));
             }
         }
-        bitmaps::stats(connection, filter).await
+        let stats = bitmaps::stats(sender, filter).await;
+        stats.map_err(|error| sender.error(error))
     }
 
     /// Whether the module has the filters.
@@ -81,9 +78,9 @@ impl Filters {
     }
 
     /// Returns the module's answer. `None` if the module cannot be used; the store remembers this.
-    fn learn_from<T>(&self, reply: RedisResult<T>) -> Option<RedisResult<T>> {
+    fn learn_from<T>(&self, reply: Result<T, SendError>) -> Option<Result<T, SendError>> {
         match reply {
-            Err(error) if is_forbidden(&error) => {
+            Err(SendError::Redis(error)) if is_forbidden(&error) => {
                 self.refused.store(true, Ordering::Relaxed);
                 tracing::debug!(target: "idempotence", %error, "the module cannot be used: Bloom filters use bitmaps");
                 None
@@ -108,8 +105,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::redis::client::replicas::Replicas;
     use crate::redis::script::scripted::Scripted;
+    use crate::redis::send::compose::Settings;
 
     const WITH_IT: &str =
         "# Modules\r\nmodule:name=bf,ver=20820,api=1,filters=0,usedby=[],using=[]\r\n";
@@ -129,8 +126,8 @@ mod tests {
     }
 
     async fn insert(filters: &Filters, server: Scripted) -> Result<Hint, StoreError> {
-        let executor = Executor::new(server.clone(), Replicas::default(), Some(2));
-        let hint = filters.insert(&executor, &filter(), b"member").await;
+        let sender = Sender::new(server.clone(), Settings::default());
+        let hint = filters.insert(&sender, &filter(), b"member").await;
         server.assert_all_sent();
         hint
     }
@@ -208,8 +205,9 @@ mod tests {
     #[tokio::test]
     async fn a_full_bucket_of_the_module_answers_perhaps_seen_to_everything() {
         let counts = "*2\r\n$4\r\n0.25\r\n*3\r\n:10\r\n:1000\r\n:0\r\n";
-        let mut server = Scripted::default().answers(&["bf:1000:0.01:2"], &[counts]);
-        let stats = with_module().stats(&mut server, &filter()).await;
+        let server = Scripted::default().answers(&["bf:1000:0.01:2"], &[counts]);
+        let sender = Sender::new(server, Settings::default());
+        let stats = with_module().stats(&sender, &filter()).await;
         let stats = stats.expect("statistics");
         assert_eq!((stats.members, stats.capacity), (1010, 1000));
         assert!(stats.is_full() && stats.error_rate > 0.99, "{stats}");

@@ -9,14 +9,16 @@ use tokio::time::timeout;
 use crate::batch::Limits;
 use crate::redis::checks::{self, refuse_eviction, refuse_sentinel};
 use crate::redis::client::connection::RedisConnection;
-use crate::redis::client::connection_like::place_of;
+use crate::redis::client::connection_like::{StoreClient, place_of, sends_once};
 use crate::redis::client::failure::{is_forbidden, of_connection};
-use crate::redis::client::info::{mode, texts};
+use crate::redis::client::info::{is_one_server, mode, texts};
+use crate::redis::client::listener::Listener;
 use crate::redis::client::replicas::Replicas;
 use crate::redis::client::tls::{Certificates, ClientCertificate};
 use crate::redis::client::topology::Topology;
 use crate::redis::client::url::Address;
-use crate::redis::send::executor::Executor;
+use crate::redis::send::compose::Settings;
+use crate::redis::send::sender::Sender;
 use crate::redis::store::RedisStore;
 use crate::store::{Durability, StoreError, StoreErrorKind};
 
@@ -75,7 +77,7 @@ impl RedisOptions {
     ///
     /// `WAIT` blocks its connection. So the store makes more connections for these writes when it needs them: up to 16 for
     /// single writes, and, for each tokio runtime, up to 16 for batches and 16 for batches of renewals. In a cluster each primary
-    /// has so many connections of its own, and up to 16 more for writes that are repeated or have large records. On the caller's own
+    /// has so many connections of its own, and up to 16 more for writes that are repeated. On the caller's own
     /// connection each write blocks all other calls of the store, and a response timeout of the client that is shorter than
     /// [`replica_timeout`](Self::replica_timeout) interrupts `WAIT`.
     ///
@@ -175,10 +177,17 @@ impl RedisOptions {
         let checked = async {
             let connected = connection.connect().await;
             connected.map_err(|error| of_connection(error, &place))?;
-            self.check(connection, &place).await
+            self.check(connection.clone(), &place).await
         };
-        let store = connect_in_time(checked, &place).await?;
-        Ok(store.with_listener(topology))
+        let (info, durability) = connect_in_time(checked, &place).await?;
+        let durability = match (durability, &*topology) {
+            // After a fail-over the disk of the old server does not count.
+            (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
+            (durability, _) => durability,
+        };
+        let sender = Sender::with_more_connections(connection, self.settings(&info));
+        let listener = Some(Arc::new(Listener::new(topology)));
+        Ok(RedisStore::new(sender, &info, durability, listener))
     }
 
     /// Makes a store on the caller's own connection: see [`RedisStore::from_connection`].
@@ -193,13 +202,26 @@ impl RedisOptions {
         C: ConnectionLike + Clone + Send + Sync + 'static,
     {
         let place = place_of(&connection);
-        connect_in_time(self.check(connection, &place), &place).await
+        let checked = self.check(connection.clone(), &place);
+        let (info, durability) = connect_in_time(checked, &place).await?;
+        let sender = Sender::new(connection, self.settings(&info));
+        Ok(RedisStore::new(sender, &info, durability, None))
     }
 
-    async fn check<C>(&self, mut connection: C, place: &str) -> Result<RedisStore<C>, StoreError>
-    where
-        C: ConnectionLike + Clone + Send + Sync + 'static,
-    {
+    fn settings(&self, info: &[String]) -> Settings {
+        Settings {
+            replicas: self.replicas,
+            batch_above: self.batch.then_some(self.batch_above),
+            has_one_server: is_one_server(info),
+        }
+    }
+
+    /// Checks the servers. Returns their answers to `INFO`, and the durability of a write.
+    async fn check<C: StoreClient>(
+        &self,
+        mut connection: C,
+        place: &str,
+    ) -> Result<(Vec<String>, Durability), StoreError> {
         let (info, scripts) = checks::first_questions(&mut connection)
             .await
             .map_err(|error| of_connection(error, place))?;
@@ -231,15 +253,13 @@ impl RedisOptions {
         } else {
             checks::durability(&mut connection, &info).await
         };
-        let batch_above = self.batch.then_some(self.batch_above);
-        let executor = Executor::new(connection, self.replicas, batch_above).informed(&info);
-        if executor.sends_once() && info.iter().any(|info| mode(info) == Some("cluster")) {
+        if sends_once(&connection) && info.iter().any(|info| mode(info) == Some("cluster")) {
             tracing::warn!(
                 target: "idempotence", "this server is one node of a cluster and refuses keys of other nodes: write \
                  `redis-cluster://`"
             );
         }
-        Ok(RedisStore::new(executor, &info, durability))
+        Ok((info, durability))
     }
 }
 

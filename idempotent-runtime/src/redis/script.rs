@@ -112,36 +112,18 @@ impl Script {
         self.many.is_some()
     }
 
-    /// Runs the script by its hash, and by its source if the server does not have it.
-    ///
-    /// `SCRIPT LOAD` would go to all nodes of a cluster and fail if one is down.
-    pub(crate) async fn run<C: ConnectionLike>(
-        &self,
-        connection: &mut C,
-        keys: &[&str],
-        args: &[&[u8]],
-    ) -> RedisResult<Value> {
-        let call = self.by_hash(keys, args);
-        match send(connection, &call).await {
-            Err(error) if Self::is_unknown(&error) => {
-                // Boxed, because this is rare and the future of each command would have room for it.
-                let again = async { send(connection, &self.by_source(keys, args)).await };
-                Box::pin(again).await
-            }
-            reply => reply,
-        }
-    }
-
     /// The texts that calls of this script send.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
         let many = self.many.as_ref().map(|many| many.source.text);
         [self.one.text].into_iter().chain(many)
     }
 
+    /// A call by the hash of the script. A server that does not have the script refuses the call.
     pub(crate) fn by_hash(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVALSHA", self.one.hash(), keys, args)
     }
 
+    /// A call by the text of the script. `SCRIPT LOAD` would go to all nodes of a cluster and fail if one is down.
     pub(crate) fn by_source(&self, keys: &[&str], args: &[&[u8]]) -> Cmd {
         call("EVAL", self.one.text, keys, args)
     }
@@ -198,24 +180,40 @@ impl Script {
 }
 
 fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
-    let keys = keys.iter().map(|key| key.as_bytes());
-    let number = keys.len();
-    let parts = keys.chain(args.iter().copied());
-    let lengths = parts.clone().map(<[u8]>::len);
-    let bytes = command.len() + script.len() + MOST_DIGITS + lengths.sum::<usize>();
-    let mut call = Cmd::with_capacity(3 + number + args.len(), bytes);
-    call.arg(command).arg(script).arg(number);
-    for part in parts {
-        call.arg(part);
+    let bytes = command.len() + script.len() + MOST_DIGITS + bytes_of(keys, args);
+    let mut call = Cmd::with_capacity(3 + keys.len() + args.len(), bytes);
+    call.arg(command).arg(script).arg(keys.len());
+    with_parts(call, keys, args)
+}
+
+/// A command: its name, its keys, its arguments.
+pub(crate) fn command(name: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    let bytes = name.len() + bytes_of(keys, args);
+    let mut command = Cmd::with_capacity(1 + keys.len() + args.len(), bytes);
+    command.arg(name);
+    with_parts(command, keys, args)
+}
+
+fn bytes_of(keys: &[&str], args: &[&[u8]]) -> usize {
+    let keys = keys.iter().map(|key| key.len());
+    keys.chain(args.iter().map(|arg| arg.len())).sum()
+}
+
+fn with_parts(mut command: Cmd, keys: &[&str], args: &[&[u8]]) -> Cmd {
+    for key in keys {
+        command.arg(*key);
     }
-    call
+    for arg in args {
+        command.arg(*arg);
+    }
+    command
 }
 
 /// The parts of a call before its keys: the command, the script, and the number of the keys.
 const BEFORE_KEYS: usize = 3;
 
 /// The most digits of a number in a command.
-pub(crate) const MOST_DIGITS: usize = 20;
+const MOST_DIGITS: usize = 20;
 
 /// Sends one command. An error reply is an error.
 pub(crate) async fn send<C: ConnectionLike>(

@@ -12,11 +12,10 @@ use tokio::sync::watch;
 use crate::redis::bloom::Filters;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::listener::Listener;
-use crate::redis::client::topology::Topology;
 use crate::redis::doctor::Doctor;
 use crate::redis::record::records::Records;
 use crate::redis::record::{counting, fencing, listing};
-use crate::redis::send::executor::Executor;
+use crate::redis::send::sender::Sender;
 use crate::store::key::member_key;
 use crate::store::{
     BloomFilter, BloomStats, Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Hint,
@@ -66,7 +65,7 @@ use crate::store::{
 /// old server does not count.
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
-    executor: Executor<C>,
+    sender: Sender<C>,
     records: Records,
     filters: Filters,
     durability: Durability,
@@ -74,36 +73,27 @@ pub struct RedisStore<C = RedisConnection> {
     listener: Option<Arc<Listener>>,
 }
 
+#[cfg(test)]
 impl RedisStore {
-    pub(crate) fn with_listener(self, topology: Arc<Topology>) -> Self {
-        let durability = match (self.durability, &*topology) {
-            // After a fail-over the disk of the old server does not count.
-            (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
-            (durability, _) => durability,
-        };
-        Self {
-            executor: self.executor.with_more_connections(),
-            durability,
-            listener: Some(Arc::new(Listener::new(topology))),
-            ..self
-        }
-    }
-
-    #[cfg(test)]
     pub(crate) fn connection(&self) -> RedisConnection {
-        self.executor.connection()
+        self.sender.connection()
     }
 }
 
 impl<C> RedisStore<C> {
     /// `info` has the answers of the servers to `INFO`.
-    pub(crate) fn new(executor: Executor<C>, info: &[String], durability: Durability) -> Self {
+    pub(crate) fn new(
+        sender: Sender<C>,
+        info: &[String],
+        durability: Durability,
+        listener: Option<Arc<Listener>>,
+    ) -> Self {
         Self {
-            executor,
+            sender,
             records: Records::of_servers(info),
             filters: Filters::of_servers(info),
             durability,
-            listener: None,
+            listener,
         }
     }
 
@@ -130,7 +120,7 @@ where
     C: ConnectionLike + Clone + Send + Sync + 'static,
 {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.records.claim(&self.executor, key, value, ttl).await
+        self.records.claim(&self.sender, key, value, ttl).await
     }
 
     async fn claim_fenced(
@@ -141,7 +131,7 @@ where
         ttl: Duration,
     ) -> Result<FencedClaim, StoreError> {
         let keys = [key, fence_key];
-        fencing::claim(&self.executor, &self.records, keys, value, ttl).await
+        fencing::claim(&self.sender, &self.records, keys, value, ttl).await
     }
 
     async fn replace(
@@ -153,17 +143,17 @@ where
     ) -> Result<Swap, StoreError> {
         let replace = self
             .records
-            .replace(&self.executor, false, key, expected, value, ttl);
+            .replace(&self.sender, false, key, expected, value, ttl);
         replace.await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let remove = self.records.remove(&self.executor, false, key, expected);
+        let remove = self.records.remove(&self.sender, false, key, expected);
         remove.await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.records.get(&self.executor, key).await
+        self.records.get(&self.sender, key).await
     }
 
     async fn replace_and_notify(
@@ -175,14 +165,14 @@ where
     ) -> Result<Swap, StoreError> {
         let replace =
             self.records
-                .replace(&self.executor, self.notifies(), key, expected, value, ttl);
+                .replace(&self.sender, self.notifies(), key, expected, value, ttl);
         replace.await
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let remove = self
             .records
-            .remove(&self.executor, self.notifies(), key, expected);
+            .remove(&self.sender, self.notifies(), key, expected);
         remove.await
     }
 
@@ -216,23 +206,22 @@ where
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let exchange = self.records.exchange(&self.executor, key, expected, value);
+        let exchange = self.records.exchange(&self.sender, key, expected, value);
         exchange.await
     }
 
     async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        counting::count(&self.executor, key, attempt, window).await
+        counting::count(&self.sender, key, attempt, window).await
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        let insert = self.filters.insert(&self.executor, filter, member);
+        let insert = self.filters.insert(&self.sender, filter, member);
         insert.await
     }
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
-        let mut connection = self.executor.connection();
-        let stats = self.filters.stats(&mut connection, filter).await;
-        stats.map(Some).map_err(|error| self.executor.error(error))
+        let stats = self.filters.stats(&self.sender, filter).await?;
+        Ok(Some(stats))
     }
 
     async fn list(
@@ -241,7 +230,7 @@ where
         after: Option<&Cursor>,
         most: usize,
     ) -> Result<Option<Page>, StoreError> {
-        listing::list(&self.executor, prefix, after, most).await
+        listing::list(&self.sender, prefix, after, most).await
     }
 
     fn durability(&self) -> Durability {
@@ -250,9 +239,9 @@ where
 
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         let doctor = Doctor {
-            connection: self.executor.connection(),
-            one_server: self.executor.sends_once(),
-            replicas: self.executor.replicas(),
+            connection: self.sender.connection(),
+            one_server: self.sender.sends_once(),
+            replicas: self.sender.replicas(),
             removal: self.records.removal(),
             listener: self.listener.as_deref(),
         };

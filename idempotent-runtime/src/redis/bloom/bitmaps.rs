@@ -2,15 +2,14 @@
 
 use std::iter;
 
-use ::redis::RedisResult;
-use ::redis::aio::ConnectionLike;
-
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::{Script, each};
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::SendError;
+use crate::redis::send::sender::Sender;
 use crate::store::filter::Shape;
-use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// Returns `1` if one bucket has all bits of the member, else `0`, and sets the bits in the current bucket.
 ///
@@ -70,14 +69,11 @@ end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
 ));
 
-pub(crate) async fn insert<C>(
-    executor: &Executor<C>,
+pub(crate) async fn insert<C: StoreClient>(
+    sender: &Sender<C>,
     filter: &BloomFilter,
     member: &[u8],
-) -> Result<RedisResult<Hint>, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+) -> Result<Hint, SendError> {
     let shape = Shape::of(filter);
     let buckets = Buckets::new(filter.retention);
     let width = buckets.width();
@@ -90,15 +86,15 @@ where
     }
     let mut args = Vec::with_capacity(count);
     args.extend(text.split(' ').map(str::as_bytes));
-    mark(executor, &INSERT, buckets, &prefix(filter, shape), &args).await
+    mark(sender, &INSERT, buckets, &prefix(filter, shape), &args).await
 }
 
-pub(crate) async fn stats<C: ConnectionLike>(
-    connection: &mut C,
+pub(crate) async fn stats<C: StoreClient>(
+    sender: &Sender<C>,
     filter: &BloomFilter,
-) -> RedisResult<BloomStats> {
+) -> Result<BloomStats, SendError> {
     let shape = Shape::of(filter);
-    let counts = count(connection, &STATS, &prefix(filter, shape), filter).await?;
+    let counts = count(sender, &STATS, &prefix(filter, shape), filter).await?;
     Ok(stats_of(filter, counts, |set| {
         (shape.members(set), shape.error_rate(set))
     }))

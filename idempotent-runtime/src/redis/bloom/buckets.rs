@@ -2,52 +2,52 @@
 
 use std::iter;
 
-use ::redis::aio::ConnectionLike;
-use ::redis::{FromRedisValue, RedisError, RedisResult};
+use ::redis::{FromRedisValue, RedisError, Value};
 
 use crate::redis::bloom::time_buckets::TimeBuckets;
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::Script;
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::{Op, Order, SendError};
+use crate::redis::send::sender::Sender;
 use crate::store::filter::Bucket;
-use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// Three slots are two buckets for each retention, and the current bucket. Every insertion reads all of them.
 pub(crate) type Buckets = TimeBuckets<3>;
 
-/// Inserts by a script into the current one of the buckets whose keys begin with `name`. An error of the server is in the reply.
-pub(crate) async fn mark<C>(
-    executor: &Executor<C>,
+/// Inserts by a script into the current one of the buckets whose keys begin with `name`.
+pub(crate) async fn mark<C: StoreClient>(
+    sender: &Sender<C>,
     script: &'static Script,
     buckets: Buckets,
     name: &str,
     args: &[&[u8]],
-) -> Result<RedisResult<Hint>, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+) -> Result<Hint, SendError> {
     let keys = buckets.newest_keys(name);
-    let reply = executor.run_with_others(script, &keys.all(), args).await?;
-    Ok(reply.and_then(|seen| {
-        Ok(if bool::from_redis_value(seen)? {
-            Hint::PerhapsSeen
-        } else {
-            Hint::Unseen
-        })
-    }))
+    let keys = keys.all();
+    let insert = Op::script(script, &keys, args).in_order(Order::Any);
+    Ok(if read(sender.send(insert).await?)? {
+        Hint::PerhapsSeen
+    } else {
+        Hint::Unseen
+    })
 }
 
 /// The age and the counts of the buckets whose keys begin with `name`.
-pub(crate) async fn count<C: ConnectionLike>(
-    connection: &mut C,
-    script: &Script,
+pub(crate) async fn count<C: StoreClient>(
+    sender: &Sender<C>,
+    script: &'static Script,
     name: &str,
     filter: &BloomFilter,
-) -> RedisResult<(f64, Vec<u64>)> {
+) -> Result<(f64, Vec<u64>), SendError> {
     let (keys, width) = (Buckets::keys(name), Buckets::new(filter.retention).width());
-    let reply = script
-        .run(connection, &keys.all(), &[width.as_bytes()])
-        .await?;
-    FromRedisValue::from_redis_value(reply).map_err(RedisError::from)
+    let (keys, args) = (keys.all(), [width.as_bytes()]);
+    let reply = sender.send(Op::script(script, &keys, &args));
+    read(reply.await?)
+}
+
+fn read<T: FromRedisValue>(reply: Value) -> Result<T, SendError> {
+    T::from_redis_value(reply).map_err(|error| SendError::Redis(RedisError::from(error)))
 }
 
 /// The statistics for the counts of the buckets. `of_count` returns the members and the error rate of a bucket.

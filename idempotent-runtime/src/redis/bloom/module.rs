@@ -1,14 +1,13 @@
 //! Bloom filters with the server's module.
 
-use ::redis::RedisResult;
-use ::redis::aio::ConnectionLike;
-
 use super::buckets::{Buckets, count, mark, stats_of};
 use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::{Script, each};
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::SendError;
+use crate::redis::send::sender::Sender;
 use crate::store::filter::{Shape, float};
-use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
+use crate::store::{BloomFilter, BloomStats, Hint};
 
 /// Returns `1` if a bucket has the member or is full, else `0`, and inserts the member into the current bucket. The arguments after
 /// the width are the member, and the capacity and the error rate of a bucket.
@@ -49,14 +48,11 @@ end
 return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
 ));
 
-pub(crate) async fn insert<C>(
-    executor: &Executor<C>,
+pub(crate) async fn insert<C: StoreClient>(
+    sender: &Sender<C>,
     filter: &BloomFilter,
     member: &[u8],
-) -> Result<RedisResult<Hint>, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+) -> Result<Hint, SendError> {
     let capacity = filter.capacity.to_string();
     let error_rate = (filter.error_rate / 2.0).to_string();
     let buckets = Buckets::new(filter.retention);
@@ -67,15 +63,15 @@ where
         capacity.as_bytes(),
         error_rate.as_bytes(),
     ];
-    mark(executor, &INSERT, buckets, &prefix(filter), &args).await
+    mark(sender, &INSERT, buckets, &prefix(filter), &args).await
 }
 
-pub(crate) async fn stats<C: ConnectionLike>(
-    connection: &mut C,
+pub(crate) async fn stats<C: StoreClient>(
+    sender: &Sender<C>,
     filter: &BloomFilter,
-) -> RedisResult<BloomStats> {
+) -> Result<BloomStats, SendError> {
     let shape = Shape::of(filter);
-    let counts = count(connection, &STATS, &prefix(filter), filter).await?;
+    let counts = count(sender, &STATS, &prefix(filter), filter).await?;
     Ok(stats_of(filter, counts, |members| {
         let error_rate = if members < filter.capacity {
             shape.error_rate(shape.set(members))

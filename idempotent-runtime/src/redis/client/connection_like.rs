@@ -11,6 +11,11 @@ use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::link::Link;
 use crate::redis::client::unusable::{have_unusable, makes_unusable};
 
+/// A client over which a store can send. A clone shares the connection.
+pub(crate) trait StoreClient: ConnectionLike + Clone + Send + Sync + 'static {}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> StoreClient for C {}
+
 impl RedisConnection {
     /// The connection that this client is; `None` for another client.
     pub(crate) fn of<C: 'static>(client: &C) -> Option<&Self> {

@@ -13,7 +13,7 @@ use crate::redis::client::slot::slot_of;
 use crate::redis::client::slots::{Slots, question};
 use crate::redis::client::unusable::{have_unusable, makes_unusable};
 #[cfg(test)]
-use crate::redis::send::nodes::tests as nodes_tests;
+use crate::redis::send::per_node::tests as node_tests;
 
 /// The connection to a master, and its link.
 pub(crate) struct Master {
@@ -79,7 +79,7 @@ impl RedisConnection {
         masters.follow(error);
         self.learn_slots();
         #[cfg(test)]
-        if nodes_tests::has(nodes_tests::Mistake::ReturnsRedirection) {
+        if node_tests::has(node_tests::Mistake::ReturnsRedirection) {
             return false;
         }
         true
@@ -214,7 +214,7 @@ fn is_untouched(error: &RedisError) -> bool {
     let is_refusal = matches!(error.kind(), ErrorKind::Server(_))
         && !matches!(error.retry_method(), RetryMethod::NoRetry);
     #[cfg(test)]
-    if error.is_io_error() && nodes_tests::has(nodes_tests::Mistake::RepeatsLost) {
+    if error.is_io_error() && node_tests::has(node_tests::Mistake::RepeatsLost) {
         return true;
     }
     is_refusal || error.is_connection_refusal()

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use ::redis::Value;
-use ::redis::aio::ConnectionLike;
 
 use crate::record::count;
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::{Script, each, millis};
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::{Op, Order};
+use crate::redis::send::sender::Sender;
 use crate::store::{Count, StoreError};
 
 /// Returns `1` for the first attempt of a window. For a later attempt returns its number and the remaining milliseconds of the
@@ -68,23 +69,21 @@ return {number, lives}"
 /// A batch may have more attempts at one counter than its record remembers. If the replies to such a batch are lost, the first of
 /// these attempts are counted again. Without batches the same happens: a lost connection loses the replies to as many attempts of
 /// as many callers. A limit for a batch would not help, because the attempts of the next batch come before the repetition.
-pub(crate) async fn count<C>(
-    executor: &Executor<C>,
+pub(crate) async fn count<C: StoreClient>(
+    sender: &Sender<C>,
     key: &str,
     attempt: u128,
     window: Duration,
-) -> Result<Count, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+) -> Result<Count, StoreError> {
     let (first, window) = (count::first(attempt), millis(window));
     let mut millis = itoa::Buffer::new();
-    let args = [&*first, millis.format(window).as_bytes()];
-    let reply = executor.write(&COUNT, &COUNT, &[key], &args).await?;
+    let (keys, args) = ([key], [&*first, millis.format(window).as_bytes()]);
+    let count = Op::script(&COUNT, &keys, &args).in_order(Order::Any);
+    let reply = sender.run(count.replicated_by(&COUNT)).await?;
     let (attempt, remaining) = match reply {
-        Value::Nil => return Err(count::foreign().place(executor.place().to_owned())),
+        Value::Nil => return Err(count::foreign().place(sender.place().to_owned())),
         Value::Int(1) => (1, window),
-        later => executor.read(later)?,
+        later => sender.read(later)?,
     };
     Ok(Count {
         attempt,

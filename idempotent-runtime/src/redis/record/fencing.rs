@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ::redis::Value;
-use ::redis::aio::ConnectionLike;
 
 use crate::record::fence;
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::record::records::Records;
 use crate::redis::script::{Script, millis};
-use crate::redis::send::executor::Executor;
-use crate::redis::send::gathering::Order;
+use crate::redis::send::op::{Op, Order};
+use crate::redis::send::sender::Sender;
 use crate::store::fencing::lasts;
 use crate::store::{Fence, FencedClaim, StoreError};
 
@@ -55,16 +55,13 @@ return {last, attempt, word == 'takeover' and 1 or 0}",
 );
 
 /// Claims a key with a fence, alone or in a batch.
-pub(crate) async fn claim<C>(
-    executor: &Executor<C>,
+pub(crate) async fn claim<C: StoreClient>(
+    sender: &Sender<C>,
     records: &Records,
     [key, fence_key]: [&str; 2],
     value: &[u8],
     ttl: Duration,
-) -> Result<FencedClaim, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+) -> Result<FencedClaim, StoreError> {
     let times = [millis(ttl), millis(lasts(ttl))].map(|millis| millis.to_string());
     let most = records.limit();
     let args = [
@@ -73,12 +70,12 @@ where
         times[1].as_bytes(),
         most.as_bytes(),
     ];
-    let (script, keys) = (&CLAIM_FENCED, [key, fence_key]);
-    let claim = executor.write_in(Order::OfKey, script, script, &keys, &args);
-    match claim.await? {
-        Value::Nil => Err(fence::foreign().place(executor.place().to_owned())),
+    let keys = [key, fence_key];
+    let claim = Op::script(&CLAIM_FENCED, &keys, &args).in_order(Order::OfKey);
+    match sender.run(claim.replicated_by(&CLAIM_FENCED)).await? {
+        Value::Nil => Err(fence::foreign().place(sender.place().to_owned())),
         reply @ Value::Array(_) => {
-            let (number, attempt, took_over) = executor.read(reply)?;
+            let (number, attempt, took_over) = sender.read(reply)?;
             Ok(FencedClaim::Claimed(Fence {
                 number,
                 attempt,
@@ -86,8 +83,7 @@ where
             }))
         }
         taken => {
-            let stored: Vec<u8> = executor.read(taken)?;
-            executor.note_size(key, stored.len());
+            let stored: Vec<u8> = sender.read(taken)?;
             Ok(FencedClaim::Taken(stored.into()))
         }
     }

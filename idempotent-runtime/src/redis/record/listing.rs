@@ -12,10 +12,12 @@ use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cm
 use futures_util::future::try_join_all;
 
 use crate::redis::client::connection::RedisConnection;
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::client::link::Link;
 use crate::redis::client::slots::{masters, question};
 use crate::redis::script::{Script, send};
-use crate::redis::send::executor::Executor;
+use crate::redis::send::op::{Op, SendError};
+use crate::redis::send::sender::Sender;
 use crate::store::{Cursor, LISTED_BYTES, Listed, Page, StoreError};
 
 /// The most keys that one `SCAN` looks at: the server runs no other command meanwhile, for about a fifth of a millisecond.
@@ -35,40 +37,36 @@ return {head, remaining}",
 );
 
 /// Lists the records with this prefix. `None` if the client of the caller may send the command to any node of a cluster.
-pub(crate) async fn list<C>(
-    executor: &Executor<C>,
+pub(crate) async fn list<C: StoreClient>(
+    sender: &Sender<C>,
     prefix: &str,
     after: Option<&Cursor>,
     most: usize,
-) -> Result<Option<Page>, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
-    let mut connection = executor.connection();
+) -> Result<Option<Page>, StoreError> {
+    let mut connection = sender.connection();
     let after = after.map(Cursor::as_str);
     let cluster = RedisConnection::of(&connection).filter(|connection| connection.is_cluster());
     let scanned = if let Some(cluster) = cluster.cloned() {
         scan_node(&cluster, prefix, after, most).await
-    } else if executor.sends_once() {
+    } else if sender.sends_once() {
         scan_server(&mut connection, prefix, after, most).await
     } else {
         return Ok(None);
     };
-    let (keys, next) = scanned.map_err(|error| executor.error(error))?;
-    let records = try_join_all(keys.iter().map(|key| head(executor, key))).await?;
+    let (keys, next) = scanned.map_err(|error| sender.error(SendError::Redis(error)))?;
+    let records = try_join_all(keys.iter().map(|key| head(sender, key))).await?;
     Ok(Some(Page {
         records: records.into_iter().flatten().collect(),
         next: next.map(Cursor::new),
     }))
 }
 
-async fn head<C>(executor: &Executor<C>, key: &str) -> Result<Option<Listed>, StoreError>
-where
-    C: ConnectionLike + Clone + Send + Sync + 'static,
-{
+async fn head<C: StoreClient>(sender: &Sender<C>, key: &str) -> Result<Option<Listed>, StoreError> {
     let last = (LISTED_BYTES - 1).to_string();
-    let reply = executor.run(&HEAD, &[key], &[last.as_bytes()]).await?;
-    let (head, remaining): (Option<Vec<u8>>, i64) = executor.read(reply)?;
+    let reply = sender
+        .run(Op::script(&HEAD, &[key], &[last.as_bytes()]))
+        .await?;
+    let (head, remaining): (Option<Vec<u8>>, i64) = sender.read(reply)?;
     Ok(head.map(|head| Listed {
         key: key.to_owned(),
         head: head.into(),

@@ -4,16 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd, pipe};
-use bytes::Bytes;
+use ::redis::RedisError;
 
+use crate::redis::client::connection_like::StoreClient;
 use crate::redis::client::failure::is_forbidden;
 use crate::redis::client::info::version;
-use crate::redis::record::oversize::Oversize;
-use crate::redis::record::scripts::{READ, REMOVE, REMOVE_AND_NOTIFY};
-use crate::redis::script::{Script, send};
-use crate::redis::send::batching::Request;
+use crate::redis::record::scripts::{REMOVE, REMOVE_AND_NOTIFY};
+use crate::redis::send::op::{Op, Order, Reply, SendError};
+use crate::redis::send::sender::Sender;
 
 /// The command for removals. Clones share what the store learns about the server.
 #[derive(Clone, Default)]
@@ -21,25 +19,6 @@ pub(crate) struct Removal {
     native: Option<Native>,
     /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
     refused: Arc<AtomicBool>,
-}
-
-/// What to remove, and where to publish a notification.
-#[derive(Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) key: &'a str,
-    pub(crate) expected: &'a Bytes,
-    /// Publishes a notification on the channel with the name of the key.
-    pub(crate) notifies: bool,
-}
-
-impl Target<'_> {
-    fn script(self) -> &'static Script {
-        if self.notifies {
-            &REMOVE_AND_NOTIFY
-        } else {
-            &REMOVE
-        }
-    }
 }
 
 /// A command that compares and deletes.
@@ -62,97 +41,47 @@ impl Removal {
         }
     }
 
-    /// Removes the value. Returns `1` if it is removed, nil if nothing is stored, else the stored value.
+    /// Removes the value, and publishes a notification on the channel with the name of the key if it `notifies`.
     ///
-    /// Takes one round trip, or two if the server's own command removes nothing or the stored value is long.
-    pub(crate) async fn run<C: ConnectionLike>(
+    /// Returns `1` if the value is removed, nil if nothing is stored, `0` if the key must be read, else the stored value. Takes one
+    /// round trip, or two if the server refuses its own command.
+    pub(crate) async fn send<C: StoreClient>(
         &self,
-        connection: &mut C,
-        target: Target<'_>,
-        oversize: &Oversize,
-    ) -> RedisResult<Value> {
-        let native = self.native();
-        let reply = match native {
-            Some(native) if target.notifies => {
-                Box::pin(native.run_and_notify(connection, target)).await
+        sender: &Sender<C>,
+        notifies: bool,
+        key: &str,
+        expected: &[u8],
+    ) -> Reply {
+        let keys = [key];
+        if let Some(native) = self.native() {
+            let args: [&[u8]; 2] = [b"IFEQ", expected];
+            let op = Op::command(native.name(), &keys, native.args(&args));
+            let reply = sender
+                .send(op.in_order(Order::OfKey).and_notify(notifies))
+                .await;
+            match reply {
+                Err(SendError::Redis(error)) if is_refusal(&error) => self.note_refusal(&error),
+                reply => return reply,
             }
-            _ => {
-                let command = match native {
-                    Some(native) => native.command(target.key, target.expected),
-                    None => target.script().by_hash(&[target.key], &[target.expected]),
-                };
-                send(connection, &command).await
-            }
-        };
-        let sent = (native, reply);
-        self.resolve(connection, target, sent, oversize).await
-    }
-
-    /// The removal as an operation of a batch, and the server's command in it. Its reply is for [`resolve`](Self::resolve).
-    pub(crate) fn request(&self, target: Target<'_>, digest: u64) -> (Request, Option<Native>) {
-        let Target { key, expected, .. } = target;
-        let Some(native) = self.native() else {
-            let removal = Request::script(target.script(), &[key], &[expected], Some(digest));
-            return (removal, None);
-        };
-        let size = key.len() + expected.len();
-        let mut removal = Request::command(native.command(key, expected), size, Some(digest));
-        if target.notifies {
-            removal = removal.and_notify(cmd("PUBLISH").arg(key).arg("").clone());
         }
-        (removal, Some(native))
-    }
-
-    /// Returns the reply to a removal that was `sent` by this command; sends more if the reply is not conclusive.
-    pub(crate) async fn resolve<C: ConnectionLike>(
-        &self,
-        connection: &mut C,
-        target: Target<'_>,
-        sent: (Option<Native>, RedisResult<Value>),
-        oversize: &Oversize,
-    ) -> RedisResult<Value> {
-        match sent {
-            (_, Ok(Value::Int(0)) | Err(_)) => {
-                let resolving = async {
-                    match self.repeat(connection, target, sent).await? {
-                        Value::Int(0) => read(connection, target, oversize).await,
-                        reply => Ok(reply),
-                    }
-                };
-                // Boxed, because this is rare and the future of each removal would have room for it.
-                Box::pin(resolving).await
-            }
-            (_, reply) => reply,
-        }
-    }
-
-    /// Removes by the script if the server refused its own command, or by its source if the server does not know it. Otherwise
-    /// returns the reply.
-    async fn repeat<C: ConnectionLike>(
-        &self,
-        connection: &mut C,
-        target: Target<'_>,
-        (native, reply): (Option<Native>, RedisResult<Value>),
-    ) -> RedisResult<Value> {
-        let error = match reply {
-            Ok(reply) => return Ok(reply),
-            Err(error) => error,
+        let script = if notifies {
+            &REMOVE_AND_NOTIFY
+        } else {
+            &REMOVE
         };
-        let (script, keys, args) = (target.script(), [target.key], [&target.expected[..]]);
         // A refused command has changed nothing. The script gives errors whose kinds are known.
-        if let Some(native) = native
-            && is_refusal(&error)
-        {
-            if is_forbidden(&error) {
-                self.refused.store(true, Ordering::Relaxed);
-                tracing::debug!(target: "idempotence", %error, "{native:?} cannot be used: keys are removed by a script");
-            }
-            return script.run(connection, &keys, &args).await;
+        let args = [expected];
+        let script = Op::script(script, &keys, &args);
+        sender.send(script.in_order(Order::OfKey)).await
+    }
+
+    /// Uses the script from now on if the command cannot be used.
+    fn note_refusal(&self, error: &RedisError) {
+        if is_forbidden(error) {
+            self.refused.store(true, Ordering::Relaxed);
+            let native = self.native;
+            tracing::debug!(target: "idempotence", %error, "{native:?} cannot be used: keys are removed by a script");
         }
-        if native.is_none() && Script::is_unknown(&error) {
-            return send(connection, &script.by_source(&keys, &args)).await;
-        }
-        Err(error)
     }
 
     /// The name of the server's own command.
@@ -186,26 +115,6 @@ impl Native {
         (redis >= (8, 4)).then_some(Self::DelEx)
     }
 
-    /// Returns `1` if it removed the value, else `0`.
-    ///
-    /// The notification is in the same pipeline. If nothing was removed, the notification is spurious and harmless.
-    async fn run_and_notify<C: ConnectionLike>(
-        self,
-        connection: &mut C,
-        target: Target<'_>,
-    ) -> RedisResult<Value> {
-        let mut together = pipe();
-        together.add_command(self.command(target.key, target.expected));
-        together.cmd("PUBLISH").arg(target.key).arg("");
-        // `query_async` would fail the removal if the notification is refused.
-        let replies = connection.req_packed_commands(&together, 0, 2).await?;
-        let Some(reply) = replies.into_iter().next() else {
-            let message = "two commands have no reply";
-            return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
-        };
-        reply.extract_error()
-    }
-
     fn name(self) -> &'static str {
         match self {
             Self::DelIfEq => "DELIFEQ",
@@ -213,34 +122,13 @@ impl Native {
         }
     }
 
-    fn command(self, key: &str, expected: &[u8]) -> Cmd {
-        let name = self.name();
-        let bytes = name.len() + key.len() + expected.len() + "IFEQ".len();
-        let mut command = Cmd::with_capacity(4, bytes);
-        command.arg(name).arg(key);
-        if self == Self::DelEx {
-            command.arg("IFEQ");
+    /// The arguments after the key: all, or without `IFEQ`. The command returns `1` if it removed the value, else `0`.
+    fn args<'a>(self, all: &'a [&'a [u8]; 2]) -> &'a [&'a [u8]] {
+        match self {
+            Self::DelIfEq => &all[1..],
+            Self::DelEx => all,
         }
-        command.arg(expected);
-        command
     }
-}
-
-/// The value that a removal has found.
-async fn read<C: ConnectionLike>(
-    connection: &mut C,
-    target: Target<'_>,
-    oversize: &Oversize,
-) -> RedisResult<Value> {
-    let most = oversize.limit();
-    let (keys, args) = ([target.key], [most.as_bytes()]);
-    let reply = READ.run(connection, &keys, &args).await?;
-    let (stored, _): (Value, Value) = FromRedisValue::from_redis_value(reply)?;
-    Ok(match stored {
-        // A late claim has stored the value just now. When the removal ran, the value was not stored.
-        Value::BulkString(stored) if stored == *target.expected => Value::Nil,
-        stored => stored,
-    })
 }
 
 /// Whether the server refused the command itself.
@@ -250,8 +138,14 @@ fn is_refusal(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ::redis::{RedisResult, Value};
+    use bytes::Bytes;
+
     use super::*;
+    use crate::redis::record::records::Records;
     use crate::redis::script::scripted::Scripted;
+    use crate::redis::send::compose::Settings;
+    use crate::store::Swap;
 
     #[test]
     fn the_command_of_all_servers_is_used() {
@@ -281,31 +175,40 @@ mod tests {
         Removal::of_servers(&["redis_version:8.4.0".to_owned()])
     }
 
-    async fn remove(removal: &Removal, server: Scripted, notifies: bool) -> RedisResult<Value> {
-        let mut server = server;
-        let oversize = Oversize::default();
-        oversize.allow(8);
-        let target = Target {
-            key: "key",
-            expected: &Bytes::from_static(b"own"),
-            notifies,
-        };
-        let reply = removal.run(&mut server, target, &oversize).await;
+    async fn send(removal: &Removal, server: Scripted, notifies: bool) -> RedisResult<Value> {
+        let sender = Sender::new(server.clone(), Settings::default());
+        let reply = removal.send(&sender, notifies, "key", b"own").await;
         server.assert_all_sent();
-        reply
+        reply.map_err(|error| match error {
+            SendError::Redis(error) => error,
+            SendError::Store(error) => panic!("{error}"),
+        })
+    }
+
+    /// Removes on a server with this version.
+    async fn remove(version: &str, server: Scripted) -> Swap {
+        let records = Records::of_servers(&[format!("redis_version:{version}")]);
+        records.allow(8);
+        let sender = Sender::new(server.clone(), Settings::default());
+        let expected = Bytes::from_static(b"own");
+        let swap = records.remove(&sender, false, "key", &expected).await;
+        server.assert_all_sent();
+        swap.expect("a reply")
     }
 
     const DELEX: [&str; 4] = ["DELEX", "key", "IFEQ", "own"];
 
     #[tokio::test]
     async fn delex_answers_as_the_script_does() {
-        let other = Value::BulkString(b"other".to_vec());
+        let other = Swap::Other(Bytes::from_static(b"other"));
         for (stored, expected) in [
-            (None, Value::Int(1)),
-            (Some("*2\r\n$-1\r\n:-2\r\n"), Value::Nil),
+            (None, Swap::Done),
+            (Some("*2\r\n$-1\r\n:-2\r\n"), Swap::Absent),
             (Some("*2\r\n$5\r\nother\r\n:9\r\n"), other),
+            // A record without a byte is of another program.
+            (Some("*2\r\n$0\r\n\r\n:9\r\n"), Swap::Other(Bytes::new())),
             // A late claim has stored the value after the command ran.
-            (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Value::Nil),
+            (Some("*2\r\n$3\r\nown\r\n:9\r\n"), Swap::Absent),
         ] {
             let mut server = Scripted::default();
             server = match stored {
@@ -314,24 +217,22 @@ mod tests {
                     .answers(&DELEX, &[":0\r\n"])
                     .answers(&["EVALSHA", "key", "9"], &[stored]),
             };
-            let reply = remove(&redis_8_4(), server, false).await;
-            assert_eq!(reply.expect("a reply"), expected);
+            assert_eq!(remove("8.4.0", server).await, expected);
         }
     }
 
     #[tokio::test]
     async fn a_long_value_that_the_script_found_is_read_up_to_the_limit() {
-        let other = Value::BulkString(b"other".to_vec());
+        let other = Swap::Other(Bytes::from_static(b"other"));
         for (stored, expected) in [
             ("*2\r\n$5\r\nother\r\n:9\r\n", other),
-            ("*2\r\n$-1\r\n:-2\r\n", Value::Nil),
+            ("*2\r\n$-1\r\n:-2\r\n", Swap::Absent),
         ] {
             let server = Scripted::default()
                 .answers(&["EVALSHA", "key", "own"], &["-NOSCRIPT No script.\r\n"])
                 .answers(&["EVAL", "redis.call", "key", "own"], &[":0\r\n"])
                 .answers(&["EVALSHA", "key", "9"], &[stored]);
-            let reply = remove(&Removal::default(), server, false).await;
-            assert_eq!(reply.expect("a reply"), expected);
+            assert_eq!(remove("7.4.0", server).await, expected);
         }
     }
 
@@ -340,7 +241,7 @@ mod tests {
         for hint in [":0\r\n", "-NOPERM no such channel for you\r\n"] {
             let sent = ["DELEX", "key", "IFEQ", "own", "PUBLISH", "key"];
             let server = Scripted::default().answers(&sent, &[":1\r\n", hint]);
-            let reply = remove(&redis_8_4(), server, true).await;
+            let reply = send(&redis_8_4(), server, true).await;
             assert_eq!(reply.expect("a reply"), Value::Int(1));
         }
     }
@@ -355,10 +256,10 @@ mod tests {
             let server = Scripted::default()
                 .answers(&DELEX, &[refusal])
                 .answers(&["EVALSHA", "key", "own"], &[":1\r\n"]);
-            let reply = remove(&removal, server, false).await;
+            let reply = send(&removal, server, false).await;
             assert_eq!(reply.expect("a reply"), Value::Int(1));
             let server = Scripted::default().answers(&["EVALSHA", "key", "own"], &["$-1\r\n"]);
-            let reply = remove(&removal.clone(), server, false).await;
+            let reply = send(&removal.clone(), server, false).await;
             assert_eq!(reply.expect("a reply"), Value::Nil);
         }
     }
@@ -372,12 +273,12 @@ mod tests {
                 &["EVALSHA", "key"],
                 &["-WRONGTYPE Operation against a key\r\n"],
             );
-        let error = remove(&removal, server, false).await.expect_err("refused");
+        let error = send(&removal, server, false).await.expect_err("refused");
         assert_eq!(error.code(), Some("WRONGTYPE"));
         assert_eq!(removal.native(), Some(Native::DelEx));
 
         let server = Scripted::default().answers(&DELEX, &["-READONLY a replica\r\n"]);
-        let error = remove(&removal, server, false).await.expect_err("refused");
+        let error = send(&removal, server, false).await.expect_err("refused");
         assert_eq!(error.code(), Some("READONLY"));
     }
 }

@@ -1,4 +1,4 @@
-//! The connection for large records.
+//! Sends operations on large records over another connection.
 //!
 //! The replies on a connection are sequential, and a megabyte takes milliseconds. Many large results at once would delay all
 //! other calls of the handle until these calls fail. So a key whose record was large is read on another connection, and only a
@@ -7,8 +7,14 @@
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ::redis::Value;
 use foldhash::fast::RandomState;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
+
+use crate::redis::client::connection_like::StoreClient;
+use crate::redis::send::direct::Direct;
+use crate::redis::send::layer::Layer;
+use crate::redis::send::op::{Op, Reply};
 
 /// The size from which a record is large, in bytes. Smaller records do not delay others noticeably.
 const LARGE: usize = 16 * 1024;
@@ -18,33 +24,86 @@ const KEYS: usize = 1024;
 /// The largest number of large replies in flight.
 const AT_A_TIME: usize = 4;
 
-pub(crate) struct Large<C> {
-    connection: C,
-    turns: Semaphore,
-    /// Digests of keys, each at the index of its last digits. The seed is random, so a client cannot choose the index.
-    keys: Box<[AtomicU64]>,
-    /// Whether `keys` ever had an entry.
-    any: AtomicBool,
-    digest: RandomState,
+/// The layer above `S`, which sends all other operations.
+pub(crate) struct Large<S, C> {
+    others: S,
+    /// `None` on the caller's own connection, from which the store cannot make another.
+    aside: Option<Aside<C>>,
 }
 
-/// A turn on the connection. Dropping it starts the next turn.
-pub(crate) type Turn<'a> = SemaphorePermit<'a>;
+struct Aside<C> {
+    connection: Direct<C>,
+    permits: Semaphore,
+    keys: Keys,
+}
 
-impl<C: Clone> Large<C> {
-    /// `connection` may connect when it is first used.
-    pub(crate) fn on(connection: C) -> Self {
+impl<S, C> Large<S, C> {
+    /// Has no other connection.
+    pub(crate) fn off(others: S) -> Self {
         Self {
-            connection,
-            turns: Semaphore::new(AT_A_TIME),
-            keys: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
-            any: AtomicBool::new(false),
-            digest: RandomState::default(),
+            others,
+            aside: None,
         }
     }
 
-    /// Whether the record of this key was large.
-    pub(crate) fn was_large(&self, key: &str) -> bool {
+    /// `connection` may connect when it is first used.
+    pub(crate) fn new(others: S, connection: C) -> Self {
+        let aside = Aside {
+            connection: Direct::new(connection),
+            permits: Semaphore::new(AT_A_TIME),
+            keys: Keys::new(),
+        };
+        Self {
+            others,
+            aside: Some(aside),
+        }
+    }
+}
+
+impl<S: Layer, C: StoreClient> Layer for Large<S, C> {
+    async fn run(&self, op: &Op<'_>) -> Reply {
+        let aside = self.aside.as_ref();
+        let was_large = aside.filter(|aside| aside.keys.has(op.key()));
+        let reply = match was_large {
+            // Boxed, because this is rare and the future of each operation would have room for it.
+            Some(aside) => Box::pin(aside.run(op)).await,
+            None => self.others.run(op).await,
+        };
+        if let Some(aside) = aside {
+            aside.keys.note(op.key(), was_large.is_some(), &reply);
+        }
+        reply
+    }
+}
+
+impl<C: StoreClient> Aside<C> {
+    /// Sends the operation when fewer others than allowed are in flight, in the order of the calls.
+    async fn run(&self, op: &Op<'_>) -> Reply {
+        let permit = self.permits.acquire().await;
+        let _permit = permit.expect("the semaphore is never closed");
+        self.connection.run(op).await
+    }
+}
+
+/// The keys whose records were large.
+struct Keys {
+    /// Digests of keys, each at the index of its last digits. The seed is random, so a client cannot choose the index.
+    digests: Box<[AtomicU64]>,
+    /// Whether `digests` ever had an entry.
+    any: AtomicBool,
+    seed: RandomState,
+}
+
+impl Keys {
+    fn new() -> Self {
+        Self {
+            digests: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
+            any: AtomicBool::new(false),
+            seed: RandomState::default(),
+        }
+    }
+
+    fn has(&self, key: &str) -> bool {
         if !self.any.load(Ordering::Relaxed) {
             return false;
         }
@@ -52,74 +111,117 @@ impl<C: Clone> Large<C> {
         place.load(Ordering::Relaxed) == digest
     }
 
-    /// Waits for a turn on the connection. Turns come in the order of the calls.
-    pub(crate) async fn wait_turn(&self) -> (C, Turn<'_>) {
-        let turn = self.turns.acquire().await;
-        let turn = turn.expect("the turns are never closed");
-        (self.connection.clone(), turn)
-    }
-
-    /// Remembers whether the record of this key is large.
-    pub(crate) fn note(&self, key: &str, bytes: usize) {
-        if bytes >= LARGE {
-            let (place, digest) = self.place(key);
-            place.store(digest, Ordering::Relaxed);
-            self.any.store(true, Ordering::Relaxed);
-        } else if self.was_large(key) {
-            let (place, digest) = self.place(key);
-            let _ = place.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed);
+    /// Remembers whether the record of a key is large after this reply. Only a reply that is the whole record, or that there is
+    /// none, changes it.
+    fn note(&self, key: &str, was_large: bool, reply: &Reply) {
+        match reply {
+            Ok(Value::BulkString(record)) if record.len() >= LARGE => {
+                let (place, digest) = self.place(key);
+                place.store(digest, Ordering::Relaxed);
+                self.any.store(true, Ordering::Relaxed);
+            }
+            Ok(Value::BulkString(_) | Value::Int(_) | Value::Nil) if was_large => {
+                let (place, digest) = self.place(key);
+                let _ = place.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            _ => {}
         }
     }
 
     fn place(&self, key: &str) -> (&AtomicU64, u64) {
         // Zero means that the place is empty.
-        let digest = self.digest.hash_one(key) | 1 << 63;
-        let places = self.keys.len() as u64;
+        let digest = self.seed.hash_one(key) | 1 << 63;
+        let places = self.digests.len() as u64;
         let place = usize::try_from(digest % places).unwrap_or_default();
-        (&self.keys[place], digest)
+        (&self.digests[place], digest)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ::redis::aio::ConnectionLike;
+    use ::redis::{Cmd, Pipeline, RedisFuture};
     use futures_util::FutureExt as _;
+    use futures_util::future::pending;
 
     use super::*;
 
+    fn note(keys: &Keys, key: &str, bytes: usize) {
+        let was_large = keys.has(key);
+        keys.note(key, was_large, &Ok(Value::BulkString(vec![7; bytes])));
+    }
+
     #[test]
     fn a_key_is_large_until_its_record_is_small() {
-        let large = Large::on(());
-        assert!(!large.was_large("key"));
-        large.note("key", LARGE - 1);
-        assert!(!large.was_large("key"));
-        large.note("key", LARGE);
-        assert!(large.was_large("key") && !large.was_large("other"));
-        large.note("other", 0);
-        assert!(large.was_large("key"));
-        large.note("key", 0);
-        assert!(!large.was_large("key"));
+        let keys = Keys::new();
+        assert!(!keys.has("key"));
+        note(&keys, "key", LARGE - 1);
+        assert!(!keys.has("key"));
+        note(&keys, "key", LARGE);
+        assert!(keys.has("key") && !keys.has("other"));
+        note(&keys, "other", 0);
+        // A reply with something else than the record says nothing.
+        keys.note("key", true, &Ok(Value::Array(Vec::new())));
+        assert!(keys.has("key"));
+        note(&keys, "key", 0);
+        assert!(!keys.has("key"));
+        note(&keys, "key", LARGE);
+        keys.note("key", true, &Ok(Value::Nil));
+        assert!(!keys.has("key"));
     }
 
     #[test]
     fn many_keys_replace_each_other() {
-        let large = Large::on(());
+        let large = Keys::new();
         let keys: Vec<_> = (0..100_000).map(|key| key.to_string()).collect();
+        let record = Ok(Value::BulkString(vec![7; LARGE]));
         for key in &keys {
-            large.note(key, LARGE);
+            large.note(key, false, &record);
         }
-        let known = keys.iter().filter(|key| large.was_large(key)).count();
+        let known = keys.iter().filter(|key| large.has(key)).count();
         assert!(known > KEYS / 2 && known <= KEYS, "{known}");
     }
 
     #[tokio::test]
-    async fn only_a_few_turns_run_at_once() {
-        let large = Large::on(());
-        let mut turns = Vec::new();
-        for _ in 0..AT_A_TIME {
-            turns.push(large.wait_turn().await);
+    async fn only_a_few_large_records_are_read_at_once() {
+        let aside = Aside {
+            connection: Direct::new(Silent),
+            permits: Semaphore::new(AT_A_TIME),
+            keys: Keys::new(),
+        };
+        let op = Op::command("GET", &["key"], &[]);
+        let mut reads = Vec::new();
+        for _ in 0..=AT_A_TIME {
+            let mut read = Box::pin(aside.run(&op));
+            assert!(read.as_mut().now_or_never().is_none());
+            reads.push(read);
         }
-        assert!(large.wait_turn().now_or_never().is_none());
-        turns.pop();
-        assert!(large.wait_turn().now_or_never().is_some());
+        assert_eq!(aside.permits.available_permits(), 0);
+        drop(reads.remove(0));
+        drop(reads.pop());
+        assert_eq!(aside.permits.available_permits(), 1);
+    }
+
+    /// A server that never answers.
+    #[derive(Clone)]
+    struct Silent;
+
+    impl ConnectionLike for Silent {
+        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+            pending().boxed()
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a Pipeline,
+            _: usize,
+            _: usize,
+        ) -> RedisFuture<'a, Vec<Value>> {
+            pending().boxed()
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
     }
 }

@@ -7,9 +7,7 @@ use ::redis::{RedisError, RedisResult};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::redis::client::connection::RedisConnection;
-use crate::redis::client::replicas::{Acknowledged, Replicas};
 use crate::redis::client::unusable::is_unusable;
-use crate::redis::script::Script;
 
 /// A few connections, made on demand, with one write or one batch of writes at a time on each.
 ///
@@ -34,21 +32,14 @@ impl WaitConnections {
         }
     }
 
-    pub(crate) async fn run(
-        &self,
-        replicas: Replicas,
-        script: &Script,
-        keys: &[&str],
-        args: &[&[u8]],
-    ) -> RedisResult<Acknowledged> {
+    /// A connection for one write, when fewer writes than allowed have one.
+    pub(crate) async fn acquire(&self) -> RedisResult<WaitConnection<'_>> {
         let permit = self.free.acquire().await;
         let permit = permit.expect("the semaphore is never closed");
         let idle = self.idle().pop_front();
-        let mut connection = self.connection(idle, Some(permit));
+        let connection = self.connection(idle, Some(permit));
         connection.connect().await?;
-        let reply = replicas.run(connection.begin(), script, keys, args).await;
-        connection.end(reply.as_ref().err().into_iter());
-        reply
+        Ok(connection)
     }
 
     /// Waits until an idle connection is usable, or the attempt to make it has failed.

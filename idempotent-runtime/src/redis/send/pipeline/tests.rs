@@ -6,6 +6,11 @@ use super::*;
 use crate::batch::tests::assert_kept;
 use crate::redis::record::scripts::{CLAIM, REMOVE, REMOVE_AND_NOTIFY};
 use crate::redis::script::scripted::Scripted;
+use crate::redis::send::op::Op;
+
+fn request(op: &Op<'_>, digest: u64) -> Request {
+    Request::new(op, Some(digest), true)
+}
 
 fn removal(key: &str, notifies: bool) -> Request {
     let script = if notifies {
@@ -13,14 +18,14 @@ fn removal(key: &str, notifies: bool) -> Request {
     } else {
         &REMOVE
     };
-    Request::script(script, &[key], &[b"own"], Some(1))
+    request(&Op::script(script, &[key], &[b"own"]), 1)
 }
 
 fn claim(key: &str) -> Request {
-    Request::script(&CLAIM, &[key], &[b"own", b"9", b"-1"], Some(1))
+    request(&Op::script(&CLAIM, &[key], &[b"own", b"9", b"-1"]), 1)
 }
 
-async fn send(server: Scripted, batch: Vec<Request>) -> Vec<Answer<Request, RedisResult<Value>>> {
+async fn send(server: Scripted, batch: Vec<Request>) -> Vec<Answer<Request, Reply>> {
     send_to(server, batch, &AtomicBool::new(false)).await
 }
 
@@ -28,7 +33,7 @@ async fn send_to(
     mut server: Scripted,
     batch: Vec<Request>,
     refuses_many_keys: &AtomicBool,
-) -> Vec<Answer<Request, RedisResult<Value>>> {
+) -> Vec<Answer<Request, Reply>> {
     let sent = Sent::new(batch, refuses_many_keys.load(Ordering::Relaxed));
     let replies = ::redis::aio::ConnectionLike::req_packed_commands(
         &mut server,
@@ -41,9 +46,11 @@ async fn send_to(
     sent.read(replies, refuses_many_keys)
 }
 
-fn reply(answer: &Answer<Request, RedisResult<Value>>) -> Result<Value, String> {
+fn reply(answer: &Answer<Request, Reply>) -> Result<Value, String> {
     match answer {
-        Answer::Reply(reply) => reply.clone().map_err(|error| error.code().unwrap().into()),
+        Answer::Reply(Ok(reply)) => Ok(reply.clone()),
+        Answer::Reply(Err(SendError::Redis(error))) => Err(error.code().unwrap().to_owned()),
+        Answer::Reply(Err(SendError::Store(error))) => Err(error.to_string()),
         Answer::Again(_) => Err("again".to_owned()),
     }
 }
@@ -56,15 +63,13 @@ fn each_operation_gets_its_own_reply() {
 }
 
 async fn own_replies() -> bool {
-    let mut delex = ::redis::cmd("DELEX");
-    delex.arg("d");
-    let mut publish = ::redis::cmd("PUBLISH");
-    publish.arg("d").arg("");
+    let (keys, args): ([&str; 1], [&[u8]; 2]) = (["d"], [b"IFEQ", b"own"]);
+    let delex = Op::command("DELEX", &keys, &args).and_notify(true);
     let batch = vec![
         removal("a", false),
         claim("b"),
         removal("c", true),
-        Request::command(delex, 1, Some(2)).and_notify(publish),
+        request(&delex, 2),
         removal("e", false),
         claim("f"),
         removal("g", true),
@@ -199,7 +204,7 @@ async fn missing_replies_are_errors() {
     let server = Scripted::default().answers(&["a", "b"], &["*1\r\n:1\r\n"]);
     let answers = send(server, batch).await;
     assert_eq!(reply(&answers[0]), Ok(Value::Int(1)));
-    let Answer::Reply(Err(error)) = &answers[1] else {
+    let Answer::Reply(Err(SendError::Redis(error))) = &answers[1] else {
         panic!("a removal without a reply has failed");
     };
     assert_eq!(error.kind(), ErrorKind::UnexpectedReturnType);

@@ -2,17 +2,18 @@
 
 use std::{ptr, vec};
 
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
+use ::redis::{Cmd, ErrorKind, RedisError, Value};
 
 use crate::batch::Answer;
 #[cfg(test)]
 use crate::batch::Broken;
 use crate::broken::broken;
 use crate::redis::script::Script;
-use crate::redis::send::batching::request::Request;
+use crate::redis::send::op::{Reply, SendError};
+use crate::redis::send::request::Request;
 
 /// Several operations of a batch that one call does.
-pub(crate) struct Call {
+pub(crate) struct SharedCall {
     script: &'static Script,
     parts: usize,
     members: Vec<usize>,
@@ -20,7 +21,7 @@ pub(crate) struct Call {
     follows: bool,
 }
 
-impl Call {
+impl SharedCall {
     /// The calls for the operations that can share one, at most [`MOST`] operations for each.
     pub(crate) fn all(batch: &[Request]) -> Vec<Self> {
         let mut calls: Vec<Self> = Vec::new();
@@ -63,13 +64,13 @@ impl Call {
 const MOST: usize = 64;
 
 /// The reply to a call of several operations.
-pub(crate) enum Reply {
+pub(crate) enum SharedReply {
     Each(vec::IntoIter<Value>),
     Failed(RedisError),
 }
 
-impl Reply {
-    pub(crate) fn of(reply: Value) -> Self {
+impl SharedReply {
+    pub(crate) fn new(reply: Value) -> Self {
         match reply {
             Value::Array(replies)
                 if broken!(Broken::SharesError) && replies.iter().any(is_error) =>
@@ -96,7 +97,7 @@ impl Reply {
     }
 
     /// The answer to the next operation.
-    pub(crate) fn next(&mut self, request: Request) -> Answer<Request, RedisResult<Value>> {
+    pub(crate) fn next(&mut self, request: Request) -> Answer<Request, Reply> {
         let reply = match self {
             Self::Each(replies) => replies.next(),
             Self::Failed(error)
@@ -110,10 +111,14 @@ impl Reply {
             Self::Failed(error) if is_about_keys(error) => {
                 return Answer::Again(request.alone());
             }
-            Self::Failed(error) => return Answer::Reply(Err(error.clone())),
+            Self::Failed(error) => return Answer::Reply(Err(SendError::Redis(error.clone()))),
         };
         let reply = reply.ok_or_else(|| unexpected("an operation has no reply"));
-        Answer::Reply(reply.and_then(Value::extract_error))
+        Answer::Reply(
+            reply
+                .and_then(Value::extract_error)
+                .map_err(SendError::Redis),
+        )
     }
 }
 

@@ -4,6 +4,7 @@ use ::redis::Cmd;
 
 use crate::batch::Operation;
 use crate::redis::script::Script;
+use crate::redis::send::op::{Call, Op};
 
 /// An operation that owns its arguments: one command of a pipeline.
 pub(crate) struct Request {
@@ -21,6 +22,23 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// `digest`: see [`Operation::digest`]. `shares_call`: one call of a script may do this operation and others.
+    pub(crate) fn new(op: &Op<'_>, digest: Option<u64>, shares_call: bool) -> Self {
+        let args = op.args.iter().map(|arg| arg.len());
+        let lengths = args.chain(op.keys.iter().map(|key| key.len()));
+        let size = lengths.map(|length| length + OVERHEAD_OF_ARG).sum();
+        let script = match op.call {
+            Call::Script(script) => Some(script),
+            Call::Command(_) => None,
+        };
+        Self {
+            script,
+            notification: op.notification().map(Box::new),
+            is_alone: !shares_call,
+            ..Self::command(op.encode(), size, digest)
+        }
+    }
+
     /// One command with arguments of about `size` bytes.
     pub(crate) fn command(command: Cmd, size: usize, digest: Option<u64>) -> Self {
         Self {
@@ -32,28 +50,6 @@ impl Request {
             size: size + OVERHEAD,
             digest,
         }
-    }
-
-    /// A call of a script. Operations of a script [of each](Script::of_each) may share a call.
-    pub(crate) fn script(
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&[u8]],
-        digest: Option<u64>,
-    ) -> Self {
-        let lengths = args.iter().map(|arg| arg.len() + OVERHEAD_OF_ARG);
-        let lengths = lengths.chain(keys.iter().map(|key| key.len() + OVERHEAD_OF_ARG));
-        let size = lengths.sum();
-        Self {
-            script: Some(script),
-            ..Self::command(script.by_hash(keys, args), size, digest)
-        }
-    }
-
-    /// Sends `notification` right after the command.
-    pub(crate) fn and_notify(mut self, notification: Cmd) -> Self {
-        self.notification = Some(Box::new(notification));
-        self
     }
 
     /// The same, in a call of its own.

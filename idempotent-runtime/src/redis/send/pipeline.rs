@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::{Cmd, Pipeline, RedisResult, Value};
 
-use self::shared::{Call, Reply, unexpected};
-use super::request::Request;
-use super::unsent::fail;
+use self::shared::{SharedCall, SharedReply, unexpected};
 #[cfg(test)]
 use crate::batch::Broken;
 use crate::batch::{Answer, Operation as _};
 use crate::broken::broken;
 use crate::redis::script::Script;
+use crate::redis::send::op::{Reply, SendError};
+use crate::redis::send::request::Request;
+use crate::redis::send::unsent::fail;
 
 /// A batch as a pipeline: the commands in the order of the operations, then the calls that do several operations.
 pub(crate) struct Sent {
@@ -43,7 +44,7 @@ impl Sent {
         let calls = if singly {
             Vec::new()
         } else {
-            Call::all(&batch)
+            SharedCall::all(&batch)
         };
         let mut pipeline = Pipeline::with_capacity(batch.len());
         let together: Vec<_> = calls
@@ -104,15 +105,15 @@ impl Sent {
         self,
         replies: RedisResult<Vec<Value>>,
         refuses_many_keys: &AtomicBool,
-    ) -> Vec<Answer<Request, RedisResult<Value>>> {
+    ) -> Vec<Answer<Request, Reply>> {
         let replies = replies.and_then(|replies| self.check_number(replies));
         let mut replies = match replies {
             Ok(replies) => replies,
             Err(error) => return fail(self.parts.len(), &error),
         };
         let shared = replies.split_off(replies.len() - self.shared);
-        let mut shared: Vec<_> = shared.into_iter().map(Reply::of).collect();
-        if shared.iter().any(Reply::is_split) {
+        let mut shared: Vec<_> = shared.into_iter().map(SharedReply::new).collect();
+        if shared.iter().any(SharedReply::is_split) {
             refuses_many_keys.store(true, Ordering::Relaxed);
         }
         if broken!(Broken::ShiftsReplies) && !replies.is_empty() {
@@ -142,7 +143,7 @@ impl Sent {
                         let again = script.again_by_source(call);
                         Answer::Again(Request::command(again, size, digest))
                     }
-                    (_, reply, _) => Answer::Reply(reply),
+                    (_, reply, _) => Answer::Reply(reply.map_err(SendError::Redis)),
                 }
             }
         };

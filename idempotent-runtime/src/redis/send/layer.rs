@@ -1,0 +1,16 @@
+//! What each layer between a store and a connection does.
+
+use crate::batch::Transport;
+use crate::redis::send::op::{Op, Reply};
+use crate::redis::send::request::Request;
+
+/// Sends an operation, itself or through the layer below.
+pub(crate) trait Layer: Send + Sync + 'static {
+    /// Returns the server's answer. A dropped future may have sent the operation.
+    fn run(&self, op: &Op<'_>) -> impl Future<Output = Reply> + Send;
+}
+
+/// The lowest layer: sends an operation or a batch over one connection.
+pub(crate) trait Endpoint: Layer + Transport<Operation = Request, Reply = Reply> {}
+
+impl<S: Layer + Transport<Operation = Request, Reply = Reply>> Endpoint for S {}

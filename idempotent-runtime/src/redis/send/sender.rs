@@ -1,0 +1,124 @@
+//! Sends the operations of a store through its layers.
+
+use std::sync::Arc;
+
+use ::redis::{FromRedisValue, RedisError, Value};
+
+use crate::batch::Batched as Batch;
+use crate::redis::client::connection_like::{StoreClient, place_of, sends_once};
+use crate::redis::client::failure::Failures;
+use crate::redis::client::replicas::Replicas;
+use crate::redis::send::batched::Batched;
+use crate::redis::send::direct::Direct;
+use crate::redis::send::large::Large;
+use crate::redis::send::layer::{Endpoint, Layer};
+use crate::redis::send::op::{Op, Reply, SendError};
+use crate::redis::send::per_node::PerNode;
+use crate::redis::send::wait_replicas::WaitReplicas;
+use crate::store::StoreError;
+
+/// Sends the operations of a store. A clone shares the connections.
+#[derive(Clone)]
+pub(crate) struct Sender<C>(Arc<Layers<C>>);
+
+struct Layers<C> {
+    connection: C,
+    failures: Failures,
+    replicas: Replicas,
+    operations: Large<BatchScope<Direct<C>>, C>,
+    /// The writes that wait for replicas. `None` if none do.
+    replicated: Option<BatchScope<WaitReplicas<C>>>,
+}
+
+/// Which operations go in a batch: the layers over `S`, which sends over one connection.
+pub(crate) enum BatchScope<S: Batch> {
+    /// No batches: each operation is its own request.
+    Off(S),
+    /// All operations of the server.
+    Server(Batched<S>),
+    /// The operations of each node of a cluster.
+    PerNode(PerNode<S>),
+}
+
+impl<S: Endpoint> Layer for BatchScope<S> {
+    async fn run(&self, op: &Op<'_>) -> Reply {
+        match self {
+            Self::Off(connection) => connection.run(op).await,
+            Self::Server(batches) => batches.run(op).await,
+            Self::PerNode(nodes) => nodes.run(op).await,
+        }
+    }
+}
+
+impl<C: StoreClient> Sender<C> {
+    /// Sends over these layers. Operations that go alone use `connection`.
+    pub(crate) fn over(
+        connection: C,
+        replicas: Replicas,
+        operations: Large<BatchScope<Direct<C>>, C>,
+        replicated: Option<BatchScope<WaitReplicas<C>>>,
+    ) -> Self {
+        Self(Arc::new(Layers {
+            failures: Failures {
+                place: place_of(&connection),
+                sends_once: sends_once(&connection),
+            },
+            replicas,
+            connection,
+            operations,
+            replicated,
+        }))
+    }
+
+    /// Sends an operation.
+    pub(crate) async fn send(&self, op: Op<'_>) -> Reply {
+        if let Some(replicated) = &self.0.replicated
+            && let Some(op) = op.replicated()
+        {
+            // Boxed, because few stores wait for replicas and the future of each operation would have room for it.
+            return Box::pin(replicated.run(&op)).await;
+        }
+        self.0.operations.run(&op).await
+    }
+
+    /// As [`send`](Self::send), with the store's error.
+    pub(crate) async fn run(&self, op: Op<'_>) -> Result<Value, StoreError> {
+        let reply = self.send(op).await;
+        reply.map_err(|error| self.error(error))
+    }
+
+    /// The store's error for an operation without an answer.
+    pub(crate) fn error(&self, error: SendError) -> StoreError {
+        match error {
+            SendError::Redis(error) => self.0.failures.of_operation(error),
+            SendError::Store(error) => error.place(self.place().to_owned()),
+        }
+    }
+
+    /// Converts a reply.
+    pub(crate) fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, StoreError> {
+        let value = T::from_redis_value(reply);
+        value.map_err(|error| self.error(SendError::Redis(RedisError::from(error))))
+    }
+
+    /// The connection of operations that go alone.
+    pub(crate) fn connection(&self) -> C {
+        self.0.connection.clone()
+    }
+
+    /// The replicas that writes wait for.
+    pub(crate) fn replicas(&self) -> Option<Replicas> {
+        let replicas = self.0.replicas;
+        (replicas.wanted > 0).then_some(replicas)
+    }
+
+    /// Whether the client sends a command once, to one server.
+    pub(crate) fn sends_once(&self) -> bool {
+        self.0.failures.sends_once
+    }
+
+    /// The address of the store, without a password.
+    pub(crate) fn place(&self) -> &str {
+        &self.0.failures.place
+    }
+}
