@@ -17,6 +17,7 @@ use crate::ask::confirm;
 use crate::exit::Failure;
 use crate::open::{open, url};
 use crate::output::{Output, note};
+use crate::progress::Progress;
 
 pub(crate) async fn run(access: &Access, args: &Bench, output: &mut Output) -> Result<(), Failure> {
     let (idempotency, url) = (open(access).await?, url(access)?);
@@ -34,7 +35,9 @@ pub(crate) async fn run(access: &Access, args: &Bench, output: &mut Output) -> R
     let by_hand = ByHand::connect(&url, &access.prefix).await?;
     let (mut calls, mut commands) = (Measured::default(), Measured::default());
     // By turns, so that a slow moment of the store does not meet only one of them.
-    for _ in 0..ROUNDS {
+    let progress = Progress::new();
+    for round in 1..=ROUNDS {
+        progress.say(format!("round {round} of {ROUNDS}"));
         let call = async |number| call(&idempotency, number).await;
         calls.add(measure(args.callers, args.lasts / ROUNDS, call).await?);
         if let Some(by_hand) = &by_hand {
@@ -42,6 +45,7 @@ pub(crate) async fn run(access: &Access, args: &Bench, output: &mut Output) -> R
             commands.add(measure(args.callers, args.lasts / ROUNDS, call).await?);
         }
     }
+    drop(progress);
     let mut rows = vec![("call", &calls)];
     if by_hand.is_some() {
         rows.push(("by hand", &commands));

@@ -11,6 +11,7 @@ use crate::args::{Access, Ls, State};
 use crate::exit::Failure;
 use crate::open::open;
 use crate::output::{self, Output, note};
+use crate::progress::Progress;
 use crate::{find, pattern};
 
 pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Result<(), Failure> {
@@ -19,11 +20,15 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
     let after = args.after.as_deref().map(Cursor::new);
     let mut pages = Pages::new(&args.endpoint, args.state, after);
+    let (progress, mut looks) = (Progress::new(), 0);
     while calls.len() < limit
         && let Some(page) = pages.next(&idempotency, limit - calls.len()).await?
     {
+        looks += 1;
         calls.extend(page);
+        progress.say(format!("{} keys found by {looks} requests", calls.len()));
     }
+    drop(progress);
     calls.sort_by(|one, other| {
         let key = |call: &ListedCall| (call.endpoint().to_owned(), call.since());
         key(one).cmp(&key(other))

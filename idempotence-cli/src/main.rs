@@ -12,6 +12,7 @@ mod open;
 mod output;
 mod pattern;
 mod probe;
+mod progress;
 mod release;
 mod show;
 mod tables;

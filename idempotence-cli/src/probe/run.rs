@@ -16,6 +16,7 @@ use super::seen::{Reply, Seen};
 use super::target::Target;
 use crate::args::Probe;
 use crate::exit::Failure;
+use crate::progress::Progress;
 
 pub(crate) struct Run<'a> {
     target: &'a Target,
@@ -69,7 +70,10 @@ impl<'a> Run<'a> {
 
     pub(crate) async fn report(&mut self) -> Result<Report, Failure> {
         let mut findings = Vec::new();
-        for scenario in self.scenarios() {
+        let (scenarios, progress) = (self.scenarios(), Progress::new());
+        for (number, scenario) in scenarios.iter().enumerate() {
+            let name = scenario.name;
+            progress.say(format!("{} of {}: {name}", number + 1, scenarios.len()));
             let seen = match self.lacks(scenario) {
                 Some(reason) => Err(reason),
                 None if is(scenario, &FIRST) => Ok(self.first().await?),
