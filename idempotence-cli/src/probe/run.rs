@@ -18,6 +18,9 @@ use crate::args::Probe;
 use crate::exit::Failure;
 use crate::progress::Progress;
 
+/// The status of a service that limits requests.
+const TOO_MANY: u16 = 429;
+
 pub(crate) struct Run<'a> {
     target: &'a Target,
     client: Client<'a>,
@@ -149,8 +152,7 @@ impl<'a> Run<'a> {
                 Step::Send(shape) => vec![self.client.send(shape, &own).await],
                 Step::Storm(shape) => self.client.storm(shape, &own, self.storm).await,
                 Step::HangUp(shape) => {
-                    let limits = [Duration::from_millis(5), Duration::from_secs(1)];
-                    let after = (self.latency / 2).clamp(limits[0], limits[1]);
+                    let after = (self.latency / 2).min(Duration::from_secs(1));
                     let reply = self.client.hang_up(shape, &own, after).await;
                     reply.into_iter().collect()
                 }
@@ -160,6 +162,15 @@ impl<'a> Run<'a> {
                     Vec::new()
                 }
             });
+        }
+        if replies
+            .iter()
+            .flatten()
+            .any(|reply| reply.status == TOO_MANY)
+        {
+            return Err(Failure::runtime(format!(
+                "the service answers {TOO_MANY}, and nothing can be judged: use a smaller --rate and --storm"
+            )));
         }
         let after = self.read_effect().await?;
         let grown = before.zip(after).map(|(before, after)| {

@@ -217,3 +217,12 @@ fn nothing_is_sent_without_a_yes_beyond_the_limit_or_after_a_failure() {
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.err);
     }
 }
+
+#[test]
+fn a_service_that_limits_requests_is_not_judged() {
+    let url = format!("http://{}/orders", shop::limited(4));
+    let args = ["probe", &url, "--body", ORDER, "--yes", "--optional-key"];
+    let ran = Ran::of(command("", &args).output().unwrap());
+    assert_eq!(ran.code, 1, "{}", ran.out);
+    assert!(ran.err.contains("use a smaller --rate"), "{}", ran.err);
+}

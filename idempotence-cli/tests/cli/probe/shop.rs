@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 /// How long an order takes: long enough for a client to hang up meanwhile.
 const WORK: Duration = Duration::from_millis(120);
@@ -61,4 +61,20 @@ pub(crate) fn serve(routes: Router, shop: &Shop) -> SocketAddr {
         });
     });
     address
+}
+
+/// A shop that answers only so many requests.
+pub(crate) fn limited(requests: u64) -> SocketAddr {
+    let shop = Shop::default();
+    let order = {
+        let shop = shop.clone();
+        async move |body: Bytes| {
+            let order = shop.order(&body).await;
+            if shop.orders.load(Ordering::SeqCst) <= requests {
+                return order;
+            }
+            Response::builder().status(429).body(Body::empty()).unwrap()
+        }
+    };
+    serve(Router::new().route("/orders", post(order)), &shop)
 }
