@@ -234,7 +234,9 @@ pub(crate) struct Probe {
     /// The method of the request
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     pub(crate) method: String,
-    /// A header of each request, as `Name: value`; repeat it for each header
+    /// A header of each request, as `Name: value`, or `@file` with a line for each; repeat it for each header
+    ///
+    /// Other users of the machine see a password in an argument: use a file.
     #[arg(short = 'H', long = "header", value_name = "HEADER")]
     pub(crate) headers: Vec<String>,
     /// The body of the request: a text, or `@file`. `{{unique}}` in it is another text for each key that is tested
@@ -251,7 +253,7 @@ pub(crate) struct Probe {
     /// Another path that takes the same request
     #[arg(long, value_name = "URL")]
     pub(crate) other_url: Option<String>,
-    /// The header `Authorization` of another user
+    /// The header `Authorization` of another user: a text, or `@file`
     #[arg(long, value_name = "VALUE")]
     pub(crate) other_auth: Option<String>,
     /// Where the effect can be read, by GET with the same headers

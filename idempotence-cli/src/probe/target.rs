@@ -31,11 +31,15 @@ const UNIQUE: &str = "{{unique}}";
 impl Target {
     pub(crate) fn read(args: &Probe) -> Result<Self, Failure> {
         let method = args.method.to_ascii_uppercase().parse();
-        let body = read_body(&args.body)?;
+        let body = read_text(&args.body)?;
         let mut headers = HeaderMap::new();
-        for line in &args.headers {
-            let (name, value) = read_header(line)?;
-            headers.append(name, value);
+        for argument in &args.headers {
+            let text = String::from_utf8(read_text(argument)?);
+            let text = text.map_err(|_| Failure::usage("a header is no text"))?;
+            for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                let (name, value) = read_header(line)?;
+                headers.append(name, value);
+            }
         }
         if !body.is_empty() && is_json(&body) && !headers.contains_key(CONTENT_TYPE) {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -43,7 +47,7 @@ impl Target {
         if !headers.contains_key(ACCEPT) {
             headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
         }
-        let other_body = args.other_body.as_deref().map(read_body).transpose()?;
+        let other_body = args.other_body.as_deref().map(read_text).transpose()?;
         Ok(Self {
             method: method.map_err(|_| Failure::usage("--method is no method of HTTP"))?,
             url: read_url(&args.url)?,
@@ -51,7 +55,7 @@ impl Target {
             headers,
             other_auth: args.other_auth.as_deref().map(read_auth).transpose()?,
             other_body: other_body.or_else(|| another(&body)),
-            failing_body: args.failing_body.as_deref().map(read_body).transpose()?,
+            failing_body: args.failing_body.as_deref().map(read_text).transpose()?,
             body,
         })
     }
@@ -112,7 +116,7 @@ pub(super) fn read_url(text: &str) -> Result<Url, Failure> {
 }
 
 fn read_auth(text: &str) -> Result<HeaderValue, Failure> {
-    let value = HeaderValue::from_str(text);
+    let value = HeaderValue::from_bytes(read_text(text)?.trim_ascii());
     value.map_err(|_| Failure::usage("--other-auth is no value of a header"))
 }
 
@@ -125,11 +129,13 @@ fn read_header(line: &str) -> Result<(HeaderName, HeaderValue), Failure> {
     Ok((name, value))
 }
 
-fn read_body(text: &str) -> Result<Vec<u8>, Failure> {
+/// A text of the arguments, or the content of the file that it names.
+fn read_text(text: &str) -> Result<Vec<u8>, Failure> {
     match text.strip_prefix('@') {
         None => Ok(text.as_bytes().to_vec()),
-        Some(file) => fs::read(file)
-            .map_err(|error| Failure::usage(format!("cannot read the body in {file}: {error}"))),
+        Some(file) => {
+            fs::read(file).map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))
+        }
     }
 }
 

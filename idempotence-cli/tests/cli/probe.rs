@@ -103,6 +103,29 @@ fn a_service_breaks_exactly_the_rules_of_its_faults() {
 }
 
 #[test]
+fn secrets_are_read_from_files_and_are_in_no_report() {
+    let address = by_hand(None);
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join(format!("{}-headers.txt", std::process::id()));
+    std::fs::write(&file, "Authorization: Bearer s3cret\nX-Other: a:b\n").unwrap();
+    let (file, url) = (
+        format!("@{}", file.display()),
+        format!("http://user:s3cret@{address}/orders?key=s3cret"),
+    );
+    let args = [
+        "probe", &url, "--body", ORDER, "--yes", "--json", "--rate", "1000", "-H", &file,
+    ];
+    let ran = Ran::of(command("", &args).output().unwrap());
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(
+        !format!("{}{}", ran.out, ran.err).contains("s3cret"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+}
+
+#[test]
 fn the_report_has_a_form_for_people_for_pages_and_for_pipelines() {
     let address = by_hand(Some(Fault::KeyWithoutUser));
     let table = probe(address, &[]);
