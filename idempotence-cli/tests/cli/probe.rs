@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Ran, command};
 use broken::{Fault, by_hand};
-use layer::{Convention, actix, axum};
+use layer::{Convention, actix, axum, unguarded};
 
 const ORDER: &str = r#"{"item":"tea {{unique}}"}"#;
 
@@ -77,6 +77,7 @@ fn a_service_breaks_exactly_the_rules_of_its_faults() {
     );
     let cases = Mutex::new(cases.into_iter());
     let found = Mutex::new(Vec::new());
+    let never_broken = Mutex::new(None::<BTreeSet<String>>);
     // The services wait most of the time.
     std::thread::scope(|threads| {
         for _ in 0..6 {
@@ -86,6 +87,13 @@ fn a_service_breaks_exactly_the_rules_of_its_faults() {
                     let report: Value = serde_json::from_str(&ran.out).expect(&ran.err);
                     let expected: BTreeSet<_> = rules.iter().map(ToString::to_string).collect();
                     let broken = ids(&report, "failed");
+                    let others = &ids(&report, "passed") | &ids(&report, "skipped");
+                    let mut never = never_broken.lock().unwrap();
+                    *never = Some(match never.take() {
+                        Some(never) => never.intersection(&others).cloned().collect(),
+                        None => others,
+                    });
+                    drop(never);
                     let is_must = |rule: &Value| rule["result"] == "failed" && rule["level"] == "must";
                     let has_must = report["rules"].as_array().unwrap().iter().any(is_must);
                     if broken != expected || ran.code != if has_must { 4 } else { 0 } {
@@ -100,6 +108,42 @@ fn a_service_breaks_exactly_the_rules_of_its_faults() {
     });
     let found = found.into_inner().unwrap();
     assert!(found.is_empty(), "{}", found.join("\n"));
+    // Each rule can fail.
+    let never_broken = never_broken.into_inner().unwrap();
+    assert_eq!(never_broken, Some(BTreeSet::new()));
+}
+
+#[test]
+fn a_service_of_another_convention_breaks_the_rules_that_differ() {
+    let ietf = axum(Convention::Ietf);
+    for (address, profile, rules) in [
+        (ietf, "acp", &["key-echoed", "replay-mark"][..]),
+        (
+            ietf,
+            "stripe",
+            &["failure-kept", "mismatch-status", "replay-mark"],
+        ),
+        (
+            unguarded(),
+            "repeatability",
+            &[
+                "hang-up-runs-once",
+                "key-repeated",
+                "key-undated",
+                "mismatch-refused",
+                "replay-body",
+                "replay-headers",
+                "replay-runs-once",
+                "result-header",
+                "storm-runs-once",
+            ],
+        ),
+    ] {
+        let ran = probe(address, &["--profile", profile, "--json"]);
+        let report: Value = serde_json::from_str(&ran.out).expect(&ran.err);
+        let expected: BTreeSet<_> = rules.iter().map(ToString::to_string).collect();
+        assert_eq!(ids(&report, "failed"), expected, "{profile}: {report:#}");
+    }
 }
 
 #[test]

@@ -37,7 +37,9 @@ pub(crate) enum Fault {
     StatusForgotten,
     HeadersForgotten,
     StuckAfterHangUp,
+    StuckAfterDuplicate,
     FreedAtHangUp,
+    DuplicateIsFailure,
 }
 
 impl Fault {
@@ -80,6 +82,14 @@ impl Fault {
         (Self::HeadersForgotten, &["replay-headers"]),
         (Self::StuckAfterHangUp, &["hang-up-answered"]),
         (Self::FreedAtHangUp, &["hang-up-runs-once"]),
+        (
+            Self::StuckAfterDuplicate,
+            &["storm-settles", "hang-up-answered"],
+        ),
+        (
+            Self::DuplicateIsFailure,
+            &["storm-answers", "hang-up-answered"],
+        ),
     ];
 }
 
@@ -111,6 +121,8 @@ struct Service {
 #[derive(Clone)]
 struct Record {
     payload: Bytes,
+    /// Whether an equal request came while the first ran.
+    has_duplicate: bool,
     /// `None` while the request runs.
     response: Option<(Parts, Bytes)>,
 }
@@ -215,6 +227,7 @@ impl Service {
             if !self.has(Fault::CheckThenAct) {
                 let record = Record {
                     payload: payload.clone(),
+                    has_duplicate: false,
                     response: None,
                 };
                 keys.insert(key.to_owned(), record);
@@ -226,7 +239,15 @@ impl Service {
             return Some(self.refusal(if is_conflict { 409 } else { 422 }));
         }
         match record.response.clone() {
-            None => Some(self.refusal(409)),
+            None if self.has(Fault::DuplicateIsFailure) => Some(self.refusal(500)),
+            None => {
+                let duplicate = Record {
+                    has_duplicate: true,
+                    ..record.clone()
+                };
+                keys.insert(key.to_owned(), duplicate);
+                Some(self.refusal(409))
+            }
             Some((mut head, mut body)) => {
                 if self.has(Fault::StatusForgotten) {
                     head.status = StatusCode::OK;
@@ -254,11 +275,16 @@ impl Service {
             stored.headers.remove(LOCATION);
         }
         let mut keys = self.keys.lock().unwrap();
+        let has_duplicate = keys.get(&key).is_some_and(|record| record.has_duplicate);
         if head.status.is_server_error() && !self.has(Fault::FailuresStored) {
             keys.remove(&key);
-        } else {
-            let response = Some((stored, body.clone()));
-            keys.insert(key, Record { payload, response });
+        } else if !(has_duplicate && self.has(Fault::StuckAfterDuplicate)) {
+            let record = Record {
+                payload,
+                has_duplicate,
+                response: Some((stored, body.clone())),
+            };
+            keys.insert(key, record);
         }
         drop(keys);
         Response::from_parts(head, body.into())

@@ -46,15 +46,21 @@ impl Convention {
 
 pub(crate) fn axum(convention: Convention) -> SocketAddr {
     let shop = Shop::default();
-    let order = {
-        let shop = shop.clone();
-        post(async move |body: Bytes| shop.order(&body).await)
-    };
-    let routes = Router::new()
+    serve(routes(&shop).route_layer(convention.layer()), &shop)
+}
+
+/// The shop without the layer.
+pub(crate) fn unguarded() -> SocketAddr {
+    let shop = Shop::default();
+    serve(routes(&shop), &shop)
+}
+
+fn routes(shop: &Shop) -> Router {
+    let shop = shop.clone();
+    let order = post(async move |body: Bytes| shop.order(&body).await);
+    Router::new()
         .route("/orders", order.clone())
         .route("/carts", order)
-        .route_layer(convention.layer());
-    serve(routes, &shop)
 }
 
 pub(crate) fn actix() -> SocketAddr {
