@@ -11,7 +11,7 @@ use axum::http::Response;
 use axum::routing::{get, post};
 
 /// How long an order takes: long enough for a client to hang up meanwhile.
-const WORK: Duration = Duration::from_millis(120);
+const WORK: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Default)]
 pub(crate) struct Shop {
