@@ -42,7 +42,8 @@ impl Databases {
     }
 
     /// Makes the database of a run. Its first connection makes the schema, so a run without SQL costs nothing.
-    pub(crate) async fn open(&self, run: u64) -> Result<Database, Failure> {
+    #[allow(clippy::unnecessary_wraps)] // `sqlite.rs` copies a file here
+    pub(crate) fn open(&self, run: u64) -> std::io::Result<Database> {
         let schema = format!("{}_{run}", *PROCESS);
         let create = format!("CREATE SCHEMA {schema}; {} {TABLES}", sql::schema::<Db>());
         let first = Arc::new(OnceCell::new());

@@ -53,7 +53,7 @@ struct Node {
 impl Run {
     pub(crate) async fn open(setup: Setup<'_>) -> Result<Self, Failure> {
         let prefix = format!("{}-{}", *crate::PROCESS, setup.no);
-        let database = setup.databases.open(setup.no).await?;
+        let database = setup.databases.open(setup.no)?;
         let bank = Arc::new(Bank::new(setup.timing.pace));
         let mut nodes = Vec::new();
         for _ in 0..2 {

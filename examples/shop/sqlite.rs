@@ -45,9 +45,9 @@ impl Databases {
     }
 
     /// Makes the database of a run. No connection is made before the first statement.
-    pub(crate) async fn open(&self, run: u64) -> Result<Database, Failure> {
+    pub(crate) fn open(&self, run: u64) -> std::io::Result<Database> {
         let file = self.folder.join(format!("run-{run}.db"));
-        tokio::fs::copy(self.template(), &file).await?;
+        std::fs::copy(self.template(), &file)?;
         let pool = open(&file);
         Ok(Database { pool, file })
     }
