@@ -80,7 +80,9 @@ fn the_panels_of_the_dashboard_have_ids_and_do_not_overlap() {
 fn expressions_of_dashboard() -> Vec<String> {
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
-    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array());
+    let targets = panels
+        .iter()
+        .filter_map(|panel| panel["targets"].as_array());
     let targets = targets.flatten();
     let expression = |target: &Value| target["expr"].as_str().expect("text").to_owned();
     targets.map(expression).collect()

@@ -40,11 +40,12 @@ const PLAN: [(&str, usize); 30] = [
 ];
 
 #[test]
+#[expect(clippy::print_stdout, reason = "CI prints the words of each page")]
 fn words_per_page_within_the_plan() {
     let mut words = BTreeMap::new();
     for (page, plan) in PLAN {
         let path = root().join("docs/guide").join(page);
-        let text = fs::read_to_string(path).unwrap();
+        let text = fs::read_to_string(path).expect("a page");
         words.insert(page, (text.split_whitespace().count(), plan));
     }
     let mut planned: Vec<_> = guide().into_keys().collect();
@@ -104,12 +105,12 @@ fn a_block_has_at_most_five_hidden_lines() {
 
 /// The pages of the guide, by their file names.
 fn guide() -> BTreeMap<String, String> {
-    let folder = root().join("docs/guide").read_dir().unwrap();
+    let folder = root().join("docs/guide").read_dir().expect("a page");
     folder
         .map(|page| {
-            let page = page.unwrap();
-            let name = page.file_name().into_string().unwrap();
-            (name, fs::read_to_string(page.path()).unwrap())
+            let page = page.expect("a page");
+            let name = page.file_name().into_string().expect("a page");
+            (name, fs::read_to_string(page.path()).expect("a page"))
         })
         .collect()
 }
