@@ -219,7 +219,7 @@ function drawGroup(money) {
 
 /// How many payments of this mechanism were too many, and over how many runs.
 function tooMany(id) {
-  const known = [...reports.values()].filter((report) => report.mechanism === id);
+  const known = shop.scenarios.map((scenario) => reports.get(`${id} ${scenario}`)).filter((report) => report);
   return [known.reduce((sum, { charges, intents }) => sum + Math.max(0, charges - intents), 0), known];
 }
 
