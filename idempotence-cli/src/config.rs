@@ -56,6 +56,7 @@ fn rows(info: &EndpointInfo) -> Vec<[String; 3]> {
     let durations = [
         ("ttl", info.ttl()),
         ("lease", info.lease()),
+        ("at_least", info.at_least()),
         ("wait", info.wait()),
     ];
     let durations = durations.map(|(name, setting)| (name, setting.map(ToString::to_string)));

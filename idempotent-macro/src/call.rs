@@ -142,7 +142,9 @@ impl Call<'_> {
             _ => None,
         };
         let lease = options.lease.as_ref().map(|(_, lease)| lease);
-        let times = [options.ttl.as_ref(), lease, cap, options.wait.as_ref()];
+        let at_least = options.at_least.as_ref().map(|(_, at_least)| at_least);
+        let wait = options.wait.as_ref();
+        let times = [options.ttl.as_ref(), lease, at_least, cap, wait];
         times
             .into_iter()
             .flatten()
@@ -160,6 +162,9 @@ impl Call<'_> {
         }
         if let Some((_, lease)) = &options.lease {
             policy.extend(mixed!(.lease(#lease)));
+        }
+        if let Some((_, at_least)) = &options.at_least {
+            policy.extend(mixed!(.at_least(#at_least)));
         }
         if let Some(renew) = &options.renew {
             let renew = match renew {

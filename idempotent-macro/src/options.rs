@@ -30,6 +30,7 @@ pub struct Options {
     pub hold_err: Option<Expr>,
     pub wait: Option<Time>,
     pub lease: Option<(Span, Time)>,
+    pub at_least: Option<(Span, Time)>,
     pub renew: Option<Renew>,
     pub on_cancel: Option<(Span, OnCancel)>,
     pub on_lease_lost: Option<OnLeaseLost>,
@@ -58,7 +59,7 @@ pub struct Options {
     written: Vec<Ident>,
 }
 
-const NAMES: [&str; 29] = [
+const NAMES: [&str; 30] = [
     "key",
     "ttl",
     "release",
@@ -70,6 +71,7 @@ const NAMES: [&str; 29] = [
     "hold_err",
     "wait",
     "lease",
+    "at_least",
     "renew",
     "on_cancel",
     "on_lease_lost",
@@ -185,6 +187,7 @@ impl Options {
             "hold_err" => self.hold_err = Some(value::function(name, value)?),
             "wait" => self.wait = Some(Time::new(name, value)?),
             "lease" => self.lease = Some((name.span(), Time::new(name, value)?)),
+            "at_least" => self.at_least = Some((name.span(), Time::new(name, value)?)),
             "renew" => self.renew = Some(Renew::new(name, value)?),
             "on_cancel" => self.on_cancel = Some((span(&value), OnCancel::new(name, &value)?)),
             "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(name, &value)?),
@@ -295,7 +298,7 @@ fn example(name: &Ident) -> &'static str {
         "key" | "payload" => "\"user_id, file_md5\"",
         "token" => "\"form.token, user_id\"",
         "also" => "\"to_account\"",
-        "ttl" | "lease" | "wait" => "\"30s\"",
+        "ttl" | "lease" | "at_least" | "wait" => "\"30s\"",
         "release" | "replay" | "give_back" | "fence" => "true",
         "renew" | "retry" => "false",
         "name" => "\"orders.pay\"",

@@ -209,6 +209,11 @@ fn check_also(options: &Options, errors: &mut Errors) {
         "write `token` on a function that calls this one, or leave `also` out",
     );
     against(
+        "at_least",
+        "which keeps one key taken after the end of the call",
+        "leave `at_least` or `also` out",
+    );
+    against(
         "fence",
         "which numbers the claims of one key",
         "leave `fence` or `also` out",
@@ -315,7 +320,7 @@ fn check_tx(options: &Options, errors: &mut Errors) {
             "leave `release` out, or write `release = false`",
         ));
     }
-    for name in ["lease", "renew", "on_cancel", "on_lease_lost"] {
+    for name in ["lease", "at_least", "renew", "on_cancel", "on_lease_lost"] {
         if let Some(span) = options.written(name) {
             errors.push(error(
                 span,
@@ -364,7 +369,15 @@ fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
     errors.push(error(tx.span(), message, help));
 }
 
-/// The lease of a call without the option `lease`, unless its `ttl` is shorter.
+/// The lease of a call without the option `lease`: not shorter than `at_least`, and not longer than `ttl`.
+fn default_lease(options: &Options, ttl: (u64, String)) -> (u64, String) {
+    let at_least = options.at_least.as_ref();
+    let at_least = at_least.and_then(|(_, at_least)| at_least.literal());
+    let lease = (LEASE.0, LEASE.1.to_owned());
+    ttl.min(at_least.map_or(lease.clone(), |at_least| at_least.max(lease)))
+}
+
+/// The lease of a call without the options `lease` and `at_least`, unless its `ttl` is shorter.
 const LEASE: (u64, &str) = (30_000, "30s");
 
 fn check_lease(options: &Options, errors: &mut Errors) {
@@ -383,8 +396,19 @@ fn check_lease(options: &Options, errors: &mut Errors) {
         }
         Some((_, lease)) => lease.literal(),
         None if release != Release::OnError => ttl,
-        None => ttl.map(|ttl| ttl.min((LEASE.0, LEASE.1.to_owned()))),
+        None => ttl.map(|ttl| default_lease(options, ttl)),
     };
+    if let (Some((span, at_least)), Some((millis, lease))) = (&options.at_least, &lease)
+        && at_least
+            .literal()
+            .is_some_and(|(at_least, _)| at_least > *millis)
+    {
+        errors.push(error(
+            *span,
+            format_args!("`at_least` is longer than the lease, which is `{lease}`"),
+            "write a shorter time, or a longer `lease` (with `release = true` and `false` the lease is `ttl`)",
+        ));
+    }
     if let (Some(Renew::Cap(span, cap)), Some((millis, lease))) = (&options.renew, lease)
         && cap.literal().is_some_and(|(cap, _)| cap < millis)
     {

@@ -87,6 +87,7 @@ pub struct Policy {
     pub(crate) set_in: SetIn,
     pub(crate) release: Release,
     pub(crate) lease: Option<Duration>,
+    pub(crate) at_least: Option<Duration>,
     pub(crate) renew: Renew,
     pub(crate) on_cancel: OnCancel,
     pub(crate) on_lease_lost: Option<OnLeaseLost>,
@@ -136,6 +137,7 @@ impl Policy {
             set_in: SetIn::Attribute,
             release: Release::OnError,
             lease: None,
+            at_least: None,
             renew: Renew::Yes,
             on_cancel: OnCancel::Keep,
             on_lease_lost: None,
@@ -164,6 +166,13 @@ impl Policy {
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Keeps the key taken for at least this long after the claim, also if the call ends sooner. At most the lease.
+    #[must_use]
+    pub const fn at_least(mut self, at_least: Duration) -> Self {
+        self.at_least = Some(at_least);
         self
     }
 
@@ -296,6 +305,10 @@ impl Policy {
             (
                 self.also && self.token,
                 "further keys do not go with a token",
+            ),
+            (
+                self.also && self.at_least.is_some(),
+                "further keys do not go with `at_least`: they become free with the end of the call",
             ),
             (
                 self.also && self.fence,

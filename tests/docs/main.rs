@@ -27,7 +27,7 @@ fn one_page_has_the_table_of_when_a_key_is_free() {
 
 #[test]
 fn the_options_have_one_table() {
-    assert_eq!(table(ATTRIBUTE, "option").len(), 29 + 2);
+    assert_eq!(table(ATTRIBUTE, "option").len(), 30 + 2);
     assert_eq!(table(README, "`key`").len(), 0);
 }
 

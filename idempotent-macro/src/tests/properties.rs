@@ -40,7 +40,7 @@ const FUNCTIONS: [&str; 9] = [
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
 ];
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "key",
     "ttl",
     "release",
@@ -52,6 +52,7 @@ const NAMES: [&str; 27] = [
     "hold_err",
     "wait",
     "lease",
+    "at_least",
     "renew",
     "on_cancel",
     "on_lease_lost",

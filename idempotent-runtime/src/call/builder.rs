@@ -2,6 +2,7 @@
 
 mod also;
 mod copied;
+mod lease;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -207,12 +208,6 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// Sets when the key becomes free. Default: [`Release::OnError`].
     pub fn release(mut self, release: Release) -> Self {
         self.policy = self.policy.release(release);
-        self
-    }
-
-    /// Sets how long a claim is valid if its holder no longer renews it. Only with [`Release::OnError`].
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.policy = self.policy.lease(lease);
         self
     }
 

@@ -90,7 +90,7 @@ impl OwnRow {
         Row {
             key: &self.key,
             value: &self.record,
-            ttl: self.call.times.ttl,
+            ttl: self.call.policy.ttl,
         }
     }
 }
@@ -219,7 +219,7 @@ impl InTx {
             return Ok(None);
         }
         if is_unknown || stays && policy.replay {
-            let (now, ttl) = (Moment::now(), call.times.ttl);
+            let (now, ttl) = (Moment::now(), call.policy.ttl);
             let done = if is_unknown {
                 call.marked_record(key, *owner, now, ttl)
             } else {

@@ -7,8 +7,6 @@ use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew}
 /// The checked durations of one call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
-    /// How long a key stays taken after its call has ended.
-    pub(crate) ttl: Duration,
     /// How long the claim is valid after its last renewal.
     pub(crate) lease_time: Duration,
     /// The expiry in the store: the lease and a grace period, so that the holder stops before the key becomes free.
@@ -24,7 +22,10 @@ impl Policy {
         }
         let lease = match (self.lease, self.release) {
             (Some(lease), Release::OnError) => lease,
-            (None, Release::OnError) => self.ttl.min(DEFAULT_LEASE),
+            (None, Release::OnError) => {
+                let at_least = self.at_least.unwrap_or_default();
+                self.ttl.min(DEFAULT_LEASE.max(at_least))
+            }
             (None, _) => self.ttl,
             (Some(_), _) => {
                 return Err(
@@ -38,6 +39,11 @@ impl Policy {
             );
         }
         self.check(lease)?;
+        if self.at_least.is_some_and(|at_least| at_least > lease) {
+            return Err(
+                "`at_least` is longer than the lease, at whose end the key of a dead process becomes free: it must be at most the lease",
+            );
+        }
         let renew_for = match self.renew {
             Renew::Yes => lease.max(DEFAULT_CAP),
             Renew::No => Duration::ZERO,
@@ -48,7 +54,6 @@ impl Policy {
         };
         let grace = (lease / 10).clamp(SHORTEST_GRACE, LONGEST_GRACE);
         Ok(Times {
-            ttl: self.ttl,
             lease_time: lease,
             expiry: lease + grace,
             renew_for,
@@ -65,13 +70,14 @@ impl Policy {
     /// The durations of a call in a transaction: its row is stored for `ttl` and is never renewed.
     fn times_in_tx(&self) -> Result<Times, &'static str> {
         let leased = self.lease.is_some()
+            || self.at_least.is_some()
             || self.renew != Renew::Yes
             || self.on_cancel != OnCancel::Keep
             || self.on_lease_lost == Some(OnLeaseLost::Continue)
             || self.on_store_error == Some(OnStoreError::Run);
         if leased {
             return Err(
-                "`lease`, `renew`, `on_cancel`, `on_lease_lost` and `on_store_error` cannot be combined with `tx`, whose transaction holds the key",
+                "`lease`, `at_least`, `renew`, `on_cancel`, `on_lease_lost` and `on_store_error` cannot be combined with `tx`, whose transaction holds the key",
             );
         }
         if self.release == Release::Always {
@@ -81,7 +87,6 @@ impl Policy {
         }
         self.check(self.ttl)?;
         Ok(Times {
-            ttl: self.ttl,
             lease_time: self.ttl,
             expiry: self.ttl,
             renew_for: Duration::ZERO,
@@ -151,11 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn the_default_lease_is_at_most_half_a_minute_or_the_ttl() {
+    fn the_default_lease_is_at_most_half_a_minute_or_the_ttl_and_never_shorter_than_at_least() {
         let lease = |policy: Policy| policy.times().unwrap().lease_time;
         assert_eq!(lease(Policy::new(secs(10))), secs(10));
         assert_eq!(lease(Policy::new(secs(600))), secs(30));
         assert_eq!(lease(Policy::new(secs(600)).lease(secs(60))), secs(60));
+        assert_eq!(lease(Policy::new(secs(600)).at_least(secs(60))), secs(60));
         assert_eq!(
             lease(Policy::new(secs(600)).release(Release::Always)),
             secs(600)
@@ -219,6 +225,8 @@ mod tests {
             Policy::new(secs(10)).lease(secs(5)).release(Release::Never),
             Policy::new(secs(10)).renew(Renew::Cap(secs(9))),
             Policy::new(secs(10)).replay().release(Release::Always),
+            Policy::new(secs(10)).at_least(secs(11)),
+            Policy::new(secs(60)).lease(secs(5)).at_least(secs(6)),
         ] {
             assert!(policy.times().is_err(), "{policy:?}");
         }
@@ -227,11 +235,12 @@ mod tests {
     #[test]
     fn a_transaction_holds_its_key_without_a_lease() {
         let times = Policy::new(secs(600)).tx().times().unwrap();
-        assert_eq!((times.ttl, times.expiry), (secs(600), secs(600)));
+        assert_eq!(times.expiry, secs(600));
         for policy in [
             Policy::new(Duration::ZERO),
             Policy::new(secs(10)).release(Release::Always),
             Policy::new(secs(10)).lease(secs(5)),
+            Policy::new(secs(10)).at_least(secs(5)),
             Policy::new(secs(10)).renew(Renew::No),
             Policy::new(secs(10)).on_cancel(OnCancel::Release),
             Policy::new(secs(10)).on_lease_lost(OnLeaseLost::Continue),

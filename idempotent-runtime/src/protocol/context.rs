@@ -154,7 +154,7 @@ impl CallContext {
     /// The record with which the call claims its key.
     pub(crate) fn claim_record(&self, key: &Key, owner: Owner, now: Moment) -> Bytes {
         if self.policy.is_done_at_once() {
-            return self.done_record(key, owner, now, self.times.ttl, &Kept::Nothing);
+            return self.done_record(key, owner, now, self.policy.ttl, &Kept::Nothing);
         }
         record::running(&self.head(key, owner, now, self.times.expiry))
     }

@@ -17,7 +17,8 @@ pub(crate) enum Ending {
     Remove,
     /// Removes the claim, if it was stored. The body never ran.
     Withdraw,
-    /// Sets the claim to expire at this instant, because a renewal may have moved its expiry.
+    /// Sets the claim to expire at this instant, because a renewal may have moved its expiry, or because the key stays taken for the rest
+    /// of `at_least`.
     SetExpiry(Instant),
     /// Notes under the key of the fence that the claim has ended. Followers see this done record, if there is one.
     EndFence(Option<Bytes>),

@@ -199,8 +199,7 @@ impl<'a> Open<'a> {
                 _ => return Ok(false),
             },
         };
-        let times = &self.call.times;
-        let ttl = lasts(times.expiry.max(times.ttl));
+        let ttl = lasts(self.call.times.expiry.max(self.call.policy.ttl));
         let ended = self.ended(fence).write();
         if let Swap::Other(later) = store.replace(&key, &stored, &ended, ttl).await?
             && let Some(fence) = own(&later, self.claim)

@@ -351,7 +351,7 @@ impl Drop for Held {
         let ending = match self.lease.call().policy.on_cancel {
             OnCancel::Release if !panicked => {
                 self.owe_token();
-                Some(Ending::Remove)
+                Some(self.lease.free())
             }
             _ if crate::world::mutant!(ReturnsAfterUnknown) => {
                 self.owe_token();

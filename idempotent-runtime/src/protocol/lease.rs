@@ -269,25 +269,39 @@ impl Lease {
 
     fn ending_after(&self, term: Term, success: bool, kept: &Kept) -> Option<Ending> {
         let stays = success || matches!(kept, Kept::Result(_));
-        let times = &self.call().times;
-        match self.call().policy.release {
+        let (policy, times) = (&self.call().policy, &self.call().times);
+        match policy.release {
             _ if !success && matches!(kept, Kept::Unknown) && !mutant!(UnknownFreesKey) => {
                 Some(self.unknown())
             }
-            Release::Always => Some(Ending::Remove),
-            Release::OnError if !stays => Some(Ending::Remove),
-            Release::OnError => Some(self.complete(times.ttl, kept)),
+            Release::Always => Some(self.free_after(term)),
+            Release::OnError if !stays => Some(self.free_after(term)),
+            Release::OnError => Some(self.complete(policy.ttl, kept)),
             Release::Never => {
                 let now = Instant::now();
-                if now >= term.since + times.ttl {
+                if now >= term.since + policy.ttl {
                     Some(Ending::Remove)
-                } else if stays && self.call().policy.replay {
+                } else if stays && policy.replay {
                     let remaining = (term.since + times.expiry).duration_since(now);
                     Some(self.complete(remaining, kept))
                 } else {
                     self.hold_to_ttl_after(term)
                 }
             }
+        }
+    }
+
+    /// What frees the key of a call that has ended: at once, or when `at_least` has passed since the claim.
+    pub(crate) fn free(&self) -> Ending {
+        self.free_after(self.in_flight().state().term())
+    }
+
+    fn free_after(&self, term: Term) -> Ending {
+        match self.call().policy.at_least {
+            Some(at_least) if Instant::now() < term.since + at_least => {
+                Ending::SetExpiry(term.since + at_least)
+            }
+            _ => Ending::Remove,
         }
     }
 
@@ -304,7 +318,7 @@ impl Lease {
     pub(crate) fn unknown(&self) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
         let (now, call) = (Moment::now_of(*process), self.call());
-        Ending::Complete(call.marked_record(self.key(), *owner, now, call.times.ttl))
+        Ending::Complete(call.marked_record(self.key(), *owner, now, call.policy.ttl))
     }
 
     /// With `release = false`: sets a renewed claim to expire `ttl` after it was made.
@@ -324,7 +338,7 @@ impl Lease {
                 let taken_until = self.in_flight().state().since() + self.call().times.expiry;
                 taken_until.duration_since(Instant::now()).max(SHORTEST_TTL)
             }
-            _ => self.call().times.ttl,
+            _ => self.call().policy.ttl,
         }
     }
 

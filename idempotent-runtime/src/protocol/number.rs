@@ -36,7 +36,7 @@ async fn next(lease: &Lease) -> Result<i64, StoreError> {
     let call = lease.call();
     let (store, deadline) = (call.shared.store(), call.shared.deadline());
     let key = call.shared.fence_key(&call.key());
-    let ttl = lasts(call.times.expiry.max(call.times.ttl));
+    let ttl = lasts(call.times.expiry.max(call.policy.ttl));
     let mut backoff = Backoff::until(Instant::now() + deadline, deadline);
     loop {
         let stored = backoff.attempt(store.get(&key)).await?;

@@ -202,7 +202,7 @@ impl SettleJob {
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {
             Ending::Complete(_) | Ending::Tombstone(_) => {
-                self.lease.call().times.ttl.min(LONGEST_COMPLETION)
+                self.lease.call().policy.ttl.min(LONGEST_COMPLETION)
             }
             _ => limit,
         };

@@ -36,6 +36,10 @@ fn look_at(lease: &Arc<Lease>, record: &Arc<SeenRecord>, duplicate: &Duplicate) 
         call.policy.release != Release::Never && duplicate.age() < call.times.renew_for;
     if !is_renewed
         || duplicate.age() < overdue(call)
+        || call
+            .policy
+            .at_least
+            .is_some_and(|at_least| duplicate.age() < at_least)
         || !call
             .shared
             .stuck_keys()

@@ -66,6 +66,7 @@ impl EndpointInfo {
                 Some(lease) => by_attribute(lease),
                 None => by_default(policy.times().map_or(policy.ttl, |times| times.lease_time)),
             }),
+            at_least: attribute.at_least.map(by_attribute),
             wait: attribute.wait.map(by_attribute),
             on_store_error: Some(Setting {
                 value: attribute.on_store_error.unwrap_or_default(),
@@ -132,6 +133,12 @@ impl EndpointInfo {
         self.shown.lease.as_ref()
     }
 
+    /// How long a key stays taken after its claim at least. `None` if it becomes free with the end of the call, or if that is unknown
+    /// before the first call.
+    pub fn at_least(&self) -> Option<&Setting<Duration>> {
+        self.shown.at_least.as_ref()
+    }
+
     /// How long a duplicate of a running call waits. `None` if it does not wait, or if that is unknown before the first call.
     pub fn wait(&self) -> Option<&Setting<Duration>> {
         self.shown.wait.as_ref()
@@ -170,6 +177,7 @@ impl fmt::Display for EndpointInfo {
         for (name, setting) in [
             ("ttl", &self.shown.ttl),
             ("lease", &self.shown.lease),
+            ("at_least", &self.shown.at_least),
             ("wait", &self.shown.wait),
         ] {
             if let Some(setting) = setting {

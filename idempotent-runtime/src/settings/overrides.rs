@@ -8,9 +8,16 @@ use crate::error::closest::closest;
 use crate::policy::{OnStoreError, Policy, Release, duration};
 
 /// The names of the settings.
-pub(super) const NAMES: [&str; 5] = ["ttl", "lease", "wait", "on_store_error", "disabled"];
+pub(super) const NAMES: [&str; 6] = [
+    "ttl",
+    "lease",
+    "at_least",
+    "wait",
+    "on_store_error",
+    "disabled",
+];
 /// The names of the settings, as part of a sentence.
-pub(super) const LIST: &str = "`ttl`, `lease`, `wait`, `on_store_error` and `disabled`";
+pub(super) const LIST: &str = "`ttl`, `lease`, `at_least`, `wait`, `on_store_error` and `disabled`";
 
 /// The options of the attribute that are not settings, in the order of the attribute's list.
 const ATTRIBUTE_ONLY: [&str; 25] = [
@@ -60,6 +67,7 @@ pub(super) fn in_capitals(endpoint: &str) -> String {
 pub(crate) struct Overrides {
     pub(crate) ttl: Option<Setting<Duration>>,
     pub(crate) lease: Option<Setting<Duration>>,
+    pub(crate) at_least: Option<Setting<Duration>>,
     pub(crate) wait: Option<Setting<Duration>>,
     pub(crate) on_store_error: Option<Setting<OnStoreError>>,
     pub(crate) disabled: Option<Setting<bool>>,
@@ -71,6 +79,7 @@ impl Overrides {
         let place = match name {
             "ttl" => &mut self.ttl,
             "lease" => &mut self.lease,
+            "at_least" => &mut self.at_least,
             "wait" => &mut self.wait,
             "on_store_error" => {
                 let words = [("refuse", OnStoreError::Refuse), ("run", OnStoreError::Run)];
@@ -99,6 +108,7 @@ impl Overrides {
         Self {
             ttl: self.ttl.or(lower.ttl),
             lease: self.lease.or(lower.lease),
+            at_least: self.at_least.or(lower.at_least),
             wait: self.wait.or(lower.wait),
             on_store_error: self.on_store_error.or(lower.on_store_error),
             disabled: self.disabled.or(lower.disabled),
@@ -108,6 +118,8 @@ impl Overrides {
     fn apply_to(&self, mut policy: Policy) -> Policy {
         policy.ttl = self.ttl.as_ref().map_or(policy.ttl, Setting::value);
         policy.lease = self.lease.as_ref().map(Setting::value).or(policy.lease);
+        let at_least = self.at_least.as_ref().map(Setting::value);
+        policy.at_least = at_least.or(policy.at_least);
         policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
         let on_store_error = self.on_store_error.as_ref().map(Setting::value);
         policy.on_store_error = on_store_error.or(policy.on_store_error);
@@ -186,29 +198,40 @@ impl IgnoredSetting {
 }
 
 impl Resolved {
-    /// Applies the settings to the policy of an attribute, and ignores a `ttl` or `lease` that does not fit it.
+    /// Applies the settings to the policy of an attribute, and ignores a `ttl`, `lease` or `at_least` that does not fit it.
     pub(crate) fn apply(&self, attribute: Policy) -> Applied {
         let wanted = self.wanted(attribute);
         let without = |dropped: &[&str]| Overrides {
             ttl: wanted.ttl.clone().filter(|_| !dropped.contains(&"ttl")),
             lease: wanted.lease.clone().filter(|_| !dropped.contains(&"lease")),
+            at_least: (wanted.at_least.clone()).filter(|_| !dropped.contains(&"at_least")),
             ..wanted.clone()
         };
         let why_not = |dropped: &[&str]| without(dropped).apply_to(attribute).times().err();
-        // First both are tried together, because one may fit only with the other. If nothing fits, the attribute itself is
+        // First all are tried together, because one may fit only with another. If nothing fits, the attribute itself is
         // invalid, and its calls are refused.
-        let to_drop: [&[&str]; 4] = [&[], &["lease"], &["ttl"], &["ttl", "lease"]];
+        let to_drop: [&[&str]; 8] = [
+            &[],
+            &["at_least"],
+            &["lease"],
+            &["ttl"],
+            &["lease", "at_least"],
+            &["ttl", "at_least"],
+            &["ttl", "lease"],
+            &["ttl", "lease", "at_least"],
+        ];
         let fits = to_drop
             .into_iter()
             .find(|dropped| why_not(dropped).is_none());
         let dropped = fits.unwrap_or_default();
         let ignored = [
-            ("ttl", &wanted.ttl, &["lease"]),
-            ("lease", &wanted.lease, &["ttl"]),
+            ("ttl", &wanted.ttl, ["lease", "at_least"]),
+            ("lease", &wanted.lease, ["ttl", "at_least"]),
+            ("at_least", &wanted.at_least, ["ttl", "lease"]),
         ];
         let ignored = ignored.into_iter().filter_map(|(setting, value, other)| {
             let value = value.as_ref().filter(|_| dropped.contains(&setting))?;
-            let why = why_not(other).unwrap_or("it does not fit the other settings");
+            let why = why_not(&other).unwrap_or("it does not fit the other settings");
             Some(IgnoredSetting::new(setting, value, why))
         });
         let disabled = self.named.disabled.as_ref();
@@ -236,6 +259,7 @@ impl Resolved {
             // A call with `tx` does not use the handle's store.
             _ if attribute.tx => Overrides {
                 on_store_error: None,
+                at_least: self.named.at_least.clone(),
                 ..self.without_attribute()
             },
             Release::OnError => self.named.clone().or(self.all.clone()),
@@ -256,145 +280,4 @@ impl Resolved {
 const WITH_TOKEN: &str = "a call with a one-time token is always guarded, because an unguarded body would run without a token";
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Renew;
-
-    const fn secs(secs: u64) -> Duration {
-        Duration::from_secs(secs)
-    }
-
-    fn setting(value: Duration) -> Setting<Duration> {
-        let name = "IDEMPOTENCE_X".into();
-        let origin = Origin::Env { name };
-        Setting { value, origin }
-    }
-
-    fn named(ttl: Option<Duration>, lease: Option<Duration>) -> Resolved {
-        let named = Overrides {
-            ttl: ttl.map(setting),
-            lease: lease.map(setting),
-            ..Overrides::default()
-        };
-        Resolved {
-            named,
-            ..Resolved::default()
-        }
-    }
-
-    fn ignored(applied: &Applied) -> Vec<&'static str> {
-        applied
-            .ignored
-            .iter()
-            .map(|ignored| ignored.setting)
-            .collect()
-    }
-
-    #[test]
-    fn every_option_of_the_attribute_is_a_setting_or_set_only_in_code() {
-        let source = include_str!("../../../idempotent-macro/src/options.rs");
-        let (_, list) = source.split_once("const NAMES: [&str; ").unwrap();
-        let (_, list) = list.split_once("] = [").unwrap();
-        let (list, _) = list.split_once("];").unwrap();
-        let options: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
-        let (settings, others): (Vec<&str>, Vec<&str>) =
-            options.iter().partition(|option| NAMES.contains(option));
-        // The setting `disabled` is no option.
-        assert_eq!(settings.len(), NAMES.len() - 1, "{settings:?}");
-        assert_eq!(others, ATTRIBUTE_ONLY);
-    }
-
-    #[test]
-    fn settings_replace_the_values_of_the_attribute_and_nothing_else() {
-        let attribute = Policy::new(secs(10)).lease(secs(5)).renew(Renew::No);
-        let mut resolved = named(Some(secs(60)), Some(secs(20)));
-        resolved.named.wait = Some(setting(secs(2)));
-        resolved.named.on_store_error = Some(Setting {
-            value: OnStoreError::Run,
-            origin: Origin::Default,
-        });
-        let expected = Policy::new(secs(60))
-            .lease(secs(20))
-            .renew(Renew::No)
-            .wait(secs(2))
-            .on_store_error(OnStoreError::Run);
-        assert_eq!(resolved.apply(attribute).policy, expected);
-        assert_eq!(Resolved::default().apply(attribute).policy, attribute);
-    }
-
-    #[test]
-    fn a_call_in_a_transaction_has_no_lease_and_no_store() {
-        let mut resolved = named(Some(secs(60)), Some(secs(20)));
-        resolved.named.wait = Some(setting(secs(2)));
-        resolved.all.lease = Some(setting(secs(5)));
-        resolved.all.on_store_error = Some(Setting {
-            value: OnStoreError::Run,
-            origin: Origin::Default,
-        });
-        let applied = resolved.apply(Policy::new(secs(10)).tx());
-        let expected = Policy::new(secs(60)).wait(secs(2)).tx();
-        assert_eq!(applied.policy, expected);
-        assert_eq!(ignored(&applied), ["lease"]);
-    }
-
-    #[test]
-    fn a_lease_for_all_applies_only_with_release_on_error() {
-        let resolved = Resolved {
-            all: named(None, Some(secs(5))).named,
-            ..Resolved::default()
-        };
-        let attribute = Policy::new(secs(60));
-        let applied = resolved.apply(attribute);
-        assert_eq!(applied.policy, attribute.lease(secs(5)));
-        for release in [Release::Always, Release::Never] {
-            let attribute = attribute.release(release);
-            let applied = resolved.apply(attribute);
-            assert_eq!(applied.policy, attribute);
-            assert!(applied.ignored.is_empty());
-        }
-    }
-
-    #[test]
-    fn only_the_lease_is_ignored_if_the_attribute_cannot_have_one() {
-        let attribute = Policy::new(secs(60)).release(Release::Always);
-        let applied = named(Some(secs(90)), Some(secs(5))).apply(attribute);
-        assert_eq!(
-            applied.policy,
-            Policy::new(secs(90)).release(Release::Always)
-        );
-        assert_eq!(ignored(&applied), ["lease"]);
-        assert_eq!(
-            applied.ignored[0].describe("orders.pay"),
-            "IDEMPOTENCE_X: `lease` does not fit the endpoint `orders.pay`: \
-             `lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`"
-        );
-    }
-
-    #[test]
-    fn a_ttl_that_makes_the_lease_longer_than_its_renewal_is_ignored() {
-        let attribute = Policy::new(secs(60))
-            .release(Release::Always)
-            .renew(Renew::Cap(secs(600)));
-        let applied = named(Some(secs(601)), None).apply(attribute);
-        assert_eq!(applied.policy, attribute);
-        assert_eq!(ignored(&applied), ["ttl"]);
-    }
-
-    #[test]
-    fn settings_that_fit_only_together_are_both_in_force() {
-        let attribute = Policy::new(secs(20)).renew(Renew::Cap(secs(25)));
-        let alone = named(Some(secs(60)), None).apply(attribute);
-        assert_eq!(ignored(&alone), ["ttl"]);
-        let both = named(Some(secs(60)), Some(secs(10))).apply(attribute);
-        assert_eq!(ignored(&both), [""; 0]);
-        assert_eq!(both.policy.ttl, secs(60));
-    }
-
-    #[test]
-    fn an_invalid_attribute_is_not_blamed_on_the_settings() {
-        let attribute = Policy::new(Duration::ZERO).lease(Duration::ZERO);
-        let applied = named(Some(secs(60)), None).apply(attribute);
-        assert!(applied.ignored.is_empty());
-        assert!(applied.policy.times().is_err());
-    }
-}
+mod tests;

@@ -22,7 +22,7 @@ fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-const IN_A_FILE: [&str; 27] = [
+const IN_A_FILE: [&str; 28] = [
     "[all]\n",
     "[endpoints.\"a.b\"]\n",
     "[endpoints]\n",
@@ -32,6 +32,7 @@ const IN_A_FILE: [&str; 27] = [
     "\r\n",
     "ttl",
     "lease",
+    "at_least",
     "wait",
     "on_store_error",
     "disabled",

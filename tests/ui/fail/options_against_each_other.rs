@@ -40,4 +40,24 @@ async fn replay_err_and_false(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "id", ttl = "10s", at_least = "11s")]
+async fn at_least_longer_than_the_ttl(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "1h", lease = "20s", at_least = "21s")]
+async fn at_least_longer_than_the_lease(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", ttl = "1h", at_least = "1m")]
+async fn at_least_makes_the_default_lease_longer(id: u64) -> Result<(), Error> {
+    Ok(())
+}
+
+#[idempotent(key = "id", also = "other", ttl = "1h", release = true, at_least = "1m")]
+async fn at_least_of_several_keys(id: u64, other: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 fn main() {}
