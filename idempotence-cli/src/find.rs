@@ -108,6 +108,9 @@ pub(crate) struct Shown {
     pub(crate) free_in_ms: Option<u128>,
     pub(crate) bytes: usize,
     pub(crate) fence: Option<i64>,
+    /// The steps that are done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) steps: Vec<String>,
 }
 
 impl Shown {
@@ -122,6 +125,7 @@ impl Shown {
             free_in_ms: peek.remaining().map(|remaining| remaining.as_millis()),
             bytes: peek.size(),
             fence: peek.fence(),
+            steps: peek.steps(),
         }
     }
 }

@@ -45,8 +45,12 @@ pub(crate) fn text(peek: &Peek) -> String {
     let fence = peek
         .fence()
         .map_or_else(String::new, |fence| format!("\nfence     {fence}"));
+    let steps = match &*peek.steps() {
+        [] => String::new(),
+        steps => format!("\nsteps     {}", steps.join(", ")),
+    };
     format!(
-        "endpoint  {}\ndigits    {}\nstate     {}: {}\nholder    {}\nsince     {} ({} ago)\nfree in   {free_in}\nsize      {} bytes{fence}",
+        "endpoint  {}\ndigits    {}\nstate     {}: {}\nholder    {}\nsince     {} ({} ago)\nfree in   {free_in}\nsize      {} bytes{fence}{steps}",
         peek.endpoint(),
         peek.digits(),
         state.word(),

@@ -13,4 +13,5 @@ pub(crate) mod owner;
 pub(crate) mod seal;
 pub(crate) mod sealing;
 pub(crate) mod shape;
+pub(crate) mod steps;
 pub(crate) mod token;

@@ -18,6 +18,8 @@ use crate::policy::duration::Rough;
 /// fingerprint, what happened, why, and what to do. The line contains no argument of the call, and no host, process, path or
 /// statement, so it does no harm if a client gets it. The place is in [`Debug`] and in [`source`](StdError::source).
 ///
+/// An error of a [step](crate::IdempotencyContext::step) comes from a body that ran up to that step.
+///
 /// ```
 /// # use idempotent_runtime as idempotence;
 /// use idempotence::Error;
@@ -76,7 +78,8 @@ pub enum Error {
     /// A key part could not be serialized, or a name is not allowed. The body did not run.
     InvalidKey(Failure),
     /// A value of the policy is out of its range, for example a `ttl` of zero (allowed: 1 ms to 100 years), or two options
-    /// contradict each other. The body did not run.
+    /// contradict each other. The body did not run. Or a step of the body has the name of another step, another place in the order, or another
+    /// type than in an earlier run, or a result that is too large: the [source](StdError::source) names the places in the code.
     InvalidPolicy(Failure),
     /// No [`Idempotency`](crate::Idempotency) is installed or in scope. The body did not run.
     NotInstalled(Failure),
@@ -159,6 +162,11 @@ impl Error {
     /// The store failed to serve an operation that has no body.
     pub(crate) fn store_operation(site: Site, source: StoreError) -> Self {
         Self::of_store(site, source, OPERATION_FAILED)
+    }
+
+    /// The store failed to serve a step of a body. `so` is the consequence for the step.
+    pub(crate) fn of_step(site: Site, source: StoreError, so: &'static str) -> Self {
+        Self::of_store(site, source, so)
     }
 
     fn of_store(site: Site, source: StoreError, so: &'static str) -> Self {

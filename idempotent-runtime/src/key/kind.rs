@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     #[cfg(feature = "order-numbers")]
     Number,
     Seen,
+    /// The steps of a call's key that are done.
+    Steps,
     Token,
     /// A call whose record is written in the caller's transaction.
     Tx,
@@ -41,6 +43,7 @@ impl Kind {
             #[cfg(feature = "order-numbers")]
             Self::Number => "#number",
             Self::Seen => "#seen",
+            Self::Steps => "#steps",
             Self::Token => "#token",
             Self::Tx => "#tx",
         }

@@ -1,11 +1,13 @@
-//! Reading and removing the record of a key, for operators and their tools.
+//! Reading the record of a key, for operators and their tools.
+
+mod forget;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures_util::future::try_join;
+use futures_util::future::try_join3;
 
 use crate::error::{DuplicateState, Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
@@ -17,7 +19,8 @@ use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::{Record, State};
 use crate::record::fence::FenceLine;
-use crate::store::{Key, Swap};
+use crate::record::steps;
+use crate::store::Key;
 
 /// The record of a key when it was read.
 #[derive(Clone)]
@@ -31,6 +34,8 @@ pub struct Peek {
     lasts: Duration,
     remaining: Option<Duration>,
     fence: Option<i64>,
+    /// The record of its steps, if it has one.
+    steps: Option<Bytes>,
 }
 
 impl Idempotency {
@@ -41,7 +46,7 @@ impl Idempotency {
     /// have the option, and the key of the parts is free, that is an error; a process that does not know it returns `None`. For
     /// calls with the option `tx` use `peek_tx`.
     ///
-    /// Round trips: one, for the record and the number of its fence. Changes nothing.
+    /// Round trips: one, for the record, the number of its fence and its steps. Changes nothing.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -219,13 +224,15 @@ impl Idempotency {
         let site = Site::of(Subject::Peek, endpoint).with_key(fingerprint);
         let (store, deadline) = (self.shared().store(), self.shared().deadline());
         let fence_key = self.shared().fence_key(&key);
-        let entries = try_join(
+        let steps_key = self.shared().steps_key(&key);
+        let entries = try_join3(
             Attempt::new(store.get(&key), deadline),
             Attempt::new(store.get(&fence_key), deadline),
+            Attempt::new(store.get(&steps_key), deadline),
         );
-        let (entry, fence) = match entries.await {
-            Ok((Some(entry), fence)) => (entry, fence),
-            Ok((None, _)) => return Ok(None),
+        let (entry, fence, steps) = match entries.await {
+            Ok((Some(entry), fence, steps)) => (entry, fence, steps),
+            Ok((None, ..)) => return Ok(None),
             Err(error) => return Err(Error::store_operation(site, error)),
         };
         let fence = fence.and_then(|entry| Some(FenceLine::read(&entry.value).ok()?.fence));
@@ -239,38 +246,11 @@ impl Idempotency {
             lasts: record.lasts(),
             remaining: entry.ttl,
             fence,
+            steps: steps.map(|entry| entry.value),
             record: entry.value.clone(),
             site,
             key,
         }))
-    }
-
-    /// Frees the key if it still has the record that was read. Returns whether it had this record.
-    ///
-    /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time.
-    ///
-    /// Round trips: one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot serve the request.
-    pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
-        let removal = self.shared().store().remove(&peek.key, &peek.record);
-        let removal = Attempt::new(removal, self.shared().deadline()).await;
-        if !matches!(removal, Ok(Swap::Other(_))) {
-            // The record is removed, or may be removed. So duplicates in this process must ask the store again.
-            self.shared().in_flight_table().evict(&peek.site, &peek.key);
-        }
-        match removal {
-            Ok(swap) => Ok(swap == Swap::Done),
-            Err(error) => {
-                let site = Site {
-                    subject: Subject::Forget,
-                    ..peek.site.clone()
-                };
-                Err(Error::store_operation(site, error))
-            }
-        }
     }
 }
 
@@ -345,6 +325,13 @@ impl Peek {
     /// [`IdempotencyContext::fence`](crate::IdempotencyContext::fence).
     pub fn fence(&self) -> Option<i64> {
         self.fence
+    }
+
+    /// The names of the [steps](crate::IdempotencyContext::step) that are done, in the order in which they ended.
+    pub fn steps(&self) -> Vec<String> {
+        let entries = self.steps.as_ref().and_then(steps::read);
+        let entries = entries.unwrap_or_default().into_iter();
+        entries.map(|entry| entry.name).collect()
     }
 }
 

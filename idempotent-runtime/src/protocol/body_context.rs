@@ -1,5 +1,7 @@
 //! What a guarded body may know about its call.
 
+mod steps;
+
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;

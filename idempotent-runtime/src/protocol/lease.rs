@@ -1,6 +1,7 @@
 //! One claim of one call: its record, its lease, and what its end sends. The call shares it with its renewals.
 
-use std::iter;
+mod more;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::protocol::own_claim::OwnClaim;
 use crate::protocol::scheduler::Scheduler;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State, Term};
+use crate::protocol::steps::Steps;
 use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::store::Key;
@@ -47,8 +49,15 @@ enum Of {
 struct FirstClaim {
     call: CallContext,
     in_flight: InFlight,
-    /// The claims of the further keys of the call, if it has any.
-    further: OnceLock<Box<[Arc<Lease>]>>,
+    more: OnceLock<More>,
+}
+
+/// What few calls have.
+enum More {
+    /// The claims of the further keys of the call.
+    Further(Box<[Arc<Lease>]>),
+    /// The steps of its body. A call with further keys has none.
+    Steps(Arc<Steps>),
 }
 
 impl Lease {
@@ -60,7 +69,7 @@ impl Lease {
             of: Of::First(FirstClaim {
                 call,
                 in_flight,
-                further: OnceLock::new(),
+                more: OnceLock::new(),
             }),
             claim: OnceLock::new(),
         })
@@ -93,17 +102,6 @@ impl Lease {
 
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.first().in_flight
-    }
-
-    /// This claim, which has the key of the call, and the claims of its further keys.
-    pub(crate) fn all(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        let further = self.first().further.get();
-        iter::once(self).chain(further.into_iter().flatten())
-    }
-
-    /// Notes the claims of the further keys of the call. Later notes are ignored.
-    pub(crate) fn set_further(&self, further: Vec<Arc<Self>>) {
-        self.first().further.get_or_init(|| further.into());
     }
 
     pub(crate) fn claim(&self) -> &OwnClaim {

@@ -14,7 +14,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Attempt, Backoff};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
-use crate::protocol::{fence, kept_claim};
+use crate::protocol::{fence, kept_claim, steps_end};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
@@ -60,7 +60,7 @@ pub(crate) fn settle(
             (SettleOutcome::Open, Some((lease, _))) => lease.leave(None),
             _ => {
                 if let Some((lease, ending)) = unsettled.end.take() {
-                    lease.finish(ending.stored_record(settled));
+                    finish(&lease, ending.stored_record(settled));
                 }
             }
         }
@@ -107,7 +107,7 @@ impl Unsettled {
                 let seen = |record| SeenRecord::new(lease.key(), Bytes::clone(record)).into();
                 lease.leave(record.map(seen));
             } else {
-                lease.finish(record);
+                finish(lease, record);
                 self.end = None;
             }
         }
@@ -177,7 +177,7 @@ impl Job for SettleJob {
                         until = self.give_up_instant(limit);
                         continue;
                     }
-                    self.lease.finish(self.ending.stored_record(settled));
+                    finish(&self.lease, self.ending.stored_record(settled));
                     return Ok(());
                 }
             }
@@ -195,6 +195,12 @@ impl Job for SettleJob {
             report_unsettled(&self.lease, &self.ending, why);
         }
     }
+}
+
+/// Finishes the lease of a call, and its steps.
+fn finish(lease: &Lease, record: Option<&Bytes>) {
+    lease.finish(record);
+    steps_end::remove_after(lease, record);
 }
 
 impl SettleJob {

@@ -178,6 +178,11 @@ impl Shared {
         self.key_of(Kind::Fence, format_args!("{{{key}}}"))
     }
 
+    /// The key of the steps of the call with `key`: `idem:#steps:{idem:orders.pay:9e10…}`, with braces as in [`fence_key`](Self::fence_key).
+    pub(crate) fn steps_key(&self, key: &Key) -> String {
+        self.key_of(Kind::Steps, format_args!("{{{key}}}"))
+    }
+
     /// The key of another kind of record, with its name within its kind.
     pub(crate) fn key_of(&self, kind: Kind, name: impl fmt::Display) -> String {
         kind.key(&self.options.prefix, name)

@@ -55,7 +55,7 @@ impl ResultOptions {
     }
 
     /// Writes `value`, which duplicates read as a `T`.
-    pub(super) fn store<T>(self, value: &impl Serialize, failure: bool) -> Kept {
+    pub(crate) fn store<T>(self, value: &impl Serialize, failure: bool) -> Kept {
         match codec::encode(value, self.codec, self.max_bytes) {
             Ok(encoded) => Kept::Result(Stored {
                 failure,

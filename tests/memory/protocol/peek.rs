@@ -16,7 +16,7 @@ fn policy() -> Policy {
 }
 
 #[tokio::test(start_paused = true)]
-async fn peek_shows_the_record_of_a_key_with_two_commands_at_once() {
+async fn peek_shows_the_record_of_a_key_with_three_commands_at_once() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
     let peek = async |id: u64| guarded.idempotency.peek("test.pay", &(id,)).await.unwrap();
@@ -34,7 +34,7 @@ async fn peek_shows_the_record_of_a_key_with_two_commands_at_once() {
     held.settle(true).await;
     store.reset();
     let done = peek(1).await.unwrap();
-    assert_eq!((store.counts().get, store.counts().total()), (2, 2));
+    assert_eq!((store.counts().get, store.counts().total()), (3, 3));
     assert_eq!(done.fence(), None);
     assert_eq!(done.state(), DuplicateState::Done);
     assert_eq!(done.remaining(), Some(secs(60)));

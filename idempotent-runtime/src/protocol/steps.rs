@@ -1,0 +1,132 @@
+//! The steps of one call: which began, and which are in the store.
+//!
+//! One record has all steps of a key. It is written by compare-and-set on its last bytes, so of two calls that record a step, after a
+//! pause longer than a lease, the first is accepted and the other learns that it has lost its lease. The record lives for `ttl` after
+//! its last step, so it never outlives the record of a success.
+
+use std::sync::PoisonError;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
+
+use crate::broken::broken;
+use crate::record::kept::Kept;
+use crate::sync::Mutex;
+
+/// The steps of one call.
+#[derive(Default)]
+pub(crate) struct Steps {
+    begun: Mutex<Vec<Place>>,
+    /// Is locked while the store is asked, because each write needs the answer to the write before.
+    stored: AsyncMutex<StoredSteps>,
+}
+
+/// A step, and the place in the code that runs it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    /// As `src/trip.rs:14`.
+    pub(crate) place: String,
+}
+
+/// A step that is done.
+#[derive(Debug, Clone)]
+pub(crate) struct DoneStep {
+    pub(crate) position: usize,
+    pub(crate) step: Place,
+    pub(crate) kept: Kept,
+}
+
+/// What the store has of the steps of a key, as far as the call knows.
+#[derive(Default)]
+pub(crate) struct StoredSteps {
+    pub(crate) is_read: bool,
+    /// The record is removed, so nothing more is written.
+    pub(crate) is_closed: bool,
+    /// The record; `None` if there is none.
+    pub(crate) record: Option<Bytes>,
+    pub(crate) done: Vec<DoneStep>,
+    /// The first record was sent and not answered, so it may be stored later, also after a removal.
+    pub(crate) may_come_late: bool,
+    /// The records that were sent and not answered. Each may be stored in place of `record`.
+    pub(crate) unanswered: Vec<(Bytes, Vec<DoneStep>)>,
+}
+
+impl Steps {
+    /// Notes that a step begins, and returns its position in the call; the place of its first use if its name is used already.
+    pub(crate) fn begin(&self, step: &Place) -> Result<usize, Place> {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = begun.iter().find(|used| used.name == step.name);
+        if let Some(used) = used.filter(|_| !broken!(Broken::AllowsSameName)) {
+            return Err(used.clone());
+        }
+        begun.push(step.clone());
+        Ok(begun.len() - 1)
+    }
+
+    pub(crate) async fn stored(&self) -> MutexGuard<'_, StoredSteps> {
+        self.stored.lock().await
+    }
+}
+
+impl StoredSteps {
+    /// The record of the step at this position; the other step that was there if the order has changed.
+    pub(crate) fn find(&self, position: usize, name: &str) -> Result<Option<&DoneStep>, &Place> {
+        let keeps_order = !broken!(Broken::IgnoresOrder);
+        let mut done = self.done.iter();
+        let found =
+            done.find(|done| done.step.name == name || keeps_order && done.position == position);
+        match found {
+            Some(done) if done.step.name == name && (done.position == position || !keeps_order) => {
+                Ok(Some(done))
+            }
+            Some(other) => Err(&other.step),
+            None => Ok(None),
+        }
+    }
+
+    /// Notes that `record` is stored, with these steps.
+    pub(crate) fn note(&mut self, record: Bytes, done: Vec<DoneStep>) {
+        self.record = Some(record);
+        self.done = done;
+        self.unanswered.clear();
+    }
+
+    /// Takes a record of the store for the current one, if this call has sent it.
+    pub(crate) fn adopt(&mut self, found: &Bytes) -> bool {
+        let own = self.unanswered.iter().position(|(sent, _)| sent == found);
+        if let Some(own) = own.filter(|_| !broken!(Broken::ForgetsUnanswered)) {
+            let (record, done) = self.unanswered.swap_remove(own);
+            self.note(record, done);
+            return true;
+        }
+        false
+    }
+}
+
+/// Deliberate mistakes.
+#[cfg(any(test, feature = "shuttle"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// The record is not read, so every step runs.
+    NeverReads,
+    /// A step is recorded over the record of any other call.
+    ReplacesOthers,
+    /// A step whose record was refused counts as recorded.
+    BelievesRefused,
+    /// The record of the call's own step, whose reply was lost, counts as the record of another call.
+    ForgetsUnanswered,
+    /// A first record that may come late does not keep the record from being removed.
+    RemovesBeforeLate,
+    /// The record is removed when the body fails.
+    RemovesAfterError,
+    /// The record stays after a success.
+    StaysAfterSuccess,
+    /// The record outlives the record of the success.
+    LivesLonger,
+    IgnoresPayload,
+    IgnoresOrder,
+    AllowsSameName,
+    /// A step that was not recorded is taken for done.
+    SkipsNext,
+}
