@@ -13,6 +13,7 @@ use crate::options::Options;
 use crate::output::Future;
 use crate::rules;
 use crate::span::{hidden, mixed};
+use crate::steps;
 use crate::value::{OnCancel, Release};
 
 pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
@@ -22,6 +23,7 @@ pub fn expand(options: TokenStream, item: &TokenStream) -> TokenStream {
     let function = errors.take(syn::parse2::<Function>(item.clone()));
     if let Some(function) = &function {
         rules::check_function(&options, function, &mut errors);
+        steps::check(&options, function, &mut errors);
         options.point_at_arguments(function);
     }
     match (errors.into_compile_error(), function) {

@@ -20,7 +20,7 @@ pub struct Function {
     pub sig: Signature,
     brace: Brace,
     inner: Vec<Attribute>,
-    body: TokenStream,
+    pub body: TokenStream,
     pub output: Output,
 }
 

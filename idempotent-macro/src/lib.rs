@@ -17,6 +17,7 @@ mod options;
 mod output;
 mod rules;
 mod span;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod value;

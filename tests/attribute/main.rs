@@ -15,6 +15,7 @@ mod panics;
 mod replay;
 mod run_in;
 mod shapes;
+mod steps;
 mod token;
 mod tx;
 mod when;
