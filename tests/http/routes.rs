@@ -9,7 +9,7 @@ use http::{HeaderName, StatusCode};
 use idempotence::http::{IdempotencyContext, IdempotencyLayer, KeySource, RouteOptions};
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::store::{Finding, Level};
-use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
+use idempotent_runtime::{Error, Idempotency, MemoryStore, OnStoreError, StoreErrorKind};
 
 use support::http_client::{Orders, Service, idempotency, keyed, layer, post, scoped};
 use support::log_capture::LogCapture;
@@ -322,5 +322,40 @@ async fn a_handler_that_runs_again_sends_the_same_key_to_another_service() {
     assert_eq!(again.text().len(), 36);
     let other = service.send(keyed("/orders", "b"), "").await;
     assert_ne!(other.text(), again.text());
+    assert_eq!(orders.count(), 3);
+}
+
+#[derive(Debug)]
+struct NoCarrier;
+
+impl From<Error> for NoCarrier {
+    fn from(_: Error) -> Self {
+        Self
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_runs_again_does_not_repeat_its_steps() {
+    let orders = Orders::default();
+    let placed = orders.clone();
+    let place = move |request: Request| async move {
+        let context = request.extensions().get::<IdempotencyContext>().unwrap();
+        let charged = context.step("charge", async || Ok::<_, NoCarrier>(placed.place()));
+        let charged = charged.await.unwrap();
+        let shipped = context.step("ship", async || match placed.place() {
+            2 => Err(NoCarrier),
+            parcel => Ok(parcel),
+        });
+        match shipped.await {
+            Ok(parcel) => (StatusCode::OK, format!("charge {charged}, parcel {parcel}")),
+            Err(_) => (StatusCode::SERVICE_UNAVAILABLE, String::new()), // frees the key
+        }
+    };
+    let app = Router::new().route("/orders", on_post(place));
+    let service = Service::start(app.layer(layer())).await;
+    let failed = service.send(keyed("/orders", "a"), "").await;
+    assert_eq!(failed.status, StatusCode::SERVICE_UNAVAILABLE);
+    let again = service.send(keyed("/orders", "a"), "").await;
+    assert_eq!(again.text(), "charge 1, parcel 3");
     assert_eq!(orders.count(), 3);
 }

@@ -307,3 +307,34 @@ fn no_output_shows_a_seal_key() {
         assert!(!shown.to_lowercase().contains(form), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn the_results_of_steps_are_sealed_and_a_moved_one_is_refused() {
+    let store = Arc::new(MemoryStore::new());
+    let handle = handle(Arc::clone(&store), key(1));
+    let book = async |order: &str| {
+        let call = handle.call("trips.book").key(order).ttl(DAY);
+        call.run_with(async |cx| {
+            let flight = cx.step("flight", async || Ok::<_, Declined>(RESULT.to_owned()));
+            let flight = flight.await?;
+            Err::<(), _>(Declined::Body(flight))
+        })
+        .await
+    };
+    let steps_of = |order: &str| {
+        let fingerprint = Fingerprint::of(&(order,)).unwrap();
+        format!("idem:#steps:{{idem:trips.book:{fingerprint}}}")
+    };
+    for _ in 0..2 {
+        assert_eq!(book("a").await, Err(Declined::Body(RESULT.to_owned())));
+    }
+    let stored = store.get(&steps_of("a")).await.unwrap().unwrap().value;
+    let text = String::from_utf8_lossy(&stored).into_owned();
+    assert!(
+        text.contains("codec=sealed:ok:") && !text.contains(RESULT),
+        "{text}"
+    );
+    // Under another key the result does not open.
+    store.claim(&steps_of("b"), &stored, DAY).await.unwrap();
+    assert_eq!(book("b").await, foreign().map(drop));
+}
