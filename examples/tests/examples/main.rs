@@ -12,3 +12,4 @@ mod quickstart;
 mod service;
 mod shop;
 mod stream_consumer;
+mod trip;
