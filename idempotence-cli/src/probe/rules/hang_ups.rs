@@ -14,7 +14,7 @@ static HANG_UP: Scenario = Scenario {
 const HUNG_UP: usize = 0;
 const RETRY: usize = 1;
 
-const SAFE_RETRY: &str = "Client would safely retry a request until it actually gets a valid response from the server. (draft, section 1)";
+const SAFE_RETRY: &str = "Furthermore, the client does not know if it can safely retry the request. (draft, section 1, of a request without a key)";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

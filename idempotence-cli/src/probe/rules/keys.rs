@@ -29,9 +29,9 @@ const fn one(steps: &'static [Step], name: &'static str) -> Scenario {
     Scenario { name, steps }
 }
 
-const NEW_KEY: &str = "First time request: the resource server SHOULD process the request normally and respond with an appropriate response and \
+const NEW_KEY: &str = "First time request: the resource SHOULD process the request normally and respond with an appropriate response and \
      status code. (draft, section 2.6)";
-const ONE_LINE: &str = "Clients MUST NOT include more than one Idempotency-Key header field in the same request. (draft, section 2.1)";
+const ONE_LINE: &str = "Idempotency-Key is an Item Structured Header. Its value MUST be a String. (draft, section 2.1: two lines are no item)";
 const OPAQUE: &str = "The key is an opaque string, max 255 characters. (ACP checkout, section 6.1)";
 const EACH: &str = "Clients MUST include an Idempotency-Key header on every POST request. (ACP checkout, section 6.1)";
 const UNIQUE: &str = "The value of the Repeatability-Request-ID is an opaque string representing a client-generated, globally unique for all time, \
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
                 Ietf,
                 Should,
                 "If the Idempotency-Key request header is missing for a documented idempotent operation requiring this header, the resource \
-                 server SHOULD reply with an HTTP 400 status code. (draft, section 2.7)",
+                 SHOULD reply with an HTTP 400 status code. (draft, section 2.7)",
             ),
             basis(
                 Acp,

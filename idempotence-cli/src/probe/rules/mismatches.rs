@@ -16,7 +16,7 @@ const STRIPE: &str = "The idempotency layer compares incoming parameters to thos
      prevent accidental misuse. (Stripe, idempotent requests)";
 const ACP: &str = "Same key, different body: 422 idempotency_conflict. (ACP checkout, section 6.4)";
 const REPEATABILITY: &str = "A repetition that does not match the previous request: rejected, 400. (Azure Communication Services, repeatable requests)";
-const IETF: &str = "If there is an attempt to reuse an idempotency key with a different request payload, the resource server SHOULD reply with a \
+const IETF: &str = "If there is an attempt to reuse an idempotency key with a different request payload, the resource SHOULD reply with a \
      HTTP 422 status code with body containing a link pointing to relevant documentation. (draft, section 2.7)";
 
 pub(super) const RULES: &[Rule] = &[

@@ -100,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
         bases: &[basis(
             Acp,
             Should,
-            "Idempotency-Key: echo on all POST responses. (ACP checkout, section 2)",
+            "Idempotency-Key: echo on all POST responses. (ACP checkout, section 3.1)",
         )],
         advice: "Repeat the key of the request in the response.",
         sends: &TWICE,

@@ -14,7 +14,7 @@ static STORM: Scenario = Scenario {
 const AT_ONCE: usize = 0;
 const AFTER: usize = 1;
 
-const CONFLICT: &str = "The request was retried before the original request completed. The resource server MUST respond with a resource conflict \
+const CONFLICT: &str = "The request was retried before the original request completed. The resource SHOULD respond with a resource conflict \
      error. (draft, section 2.6)";
 const ACP_CONFLICT: &str = "Same key, original request still in flight: 409 idempotency_in_flight. (ACP checkout, section 6.4)";
 
@@ -73,7 +73,7 @@ pub(super) const RULES: &[Rule] = &[
         bases: &[basis(
             Ietf,
             Should,
-            "If the request is retried, while the original request is still being processed, the resource server SHOULD reply with an HTTP \
+            "If the request is retried, while the original request is still being processed, the resource SHOULD reply with an HTTP \
              409 status code with body containing problem description. (draft, section 2.7)",
         )],
         advice: "Answer with application/problem+json (RFC 9457), or with a Link to your documentation.",
