@@ -107,7 +107,10 @@ fn pages() -> BTreeMap<PathBuf, String> {
             let (path, name) = (entry.path(), entry.file_name());
             let name = name.to_string_lossy();
             let is_dir = entry.file_type().expect("a type").is_dir();
-            if is_dir && name != "target" && !name.starts_with('.') {
+            if is_dir
+                && !["target", "node_modules"].contains(&name.as_ref())
+                && !name.starts_with('.')
+            {
                 folders.push(path);
             } else if (name.ends_with(".md") || name == "llms.txt")
                 && !path.ends_with("src/links.md")
