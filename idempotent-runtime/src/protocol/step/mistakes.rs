@@ -91,6 +91,7 @@ pub(super) fn another_payload(lease: &Lease, record: &Record<'_>) -> Error {
         age,
         retry_after: left,
         free_in: Some(left),
+        further: None,
         unavailable: None,
     }))
 }
