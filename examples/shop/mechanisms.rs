@@ -23,6 +23,7 @@ mod http_layer;
 mod order_number;
 mod page_counter;
 mod replay;
+mod steps;
 mod token;
 mod transition;
 mod unique_index;
@@ -95,6 +96,7 @@ rows! {
     token: Token in bank,
     fenced_lock: FencedLock in bank,
     replay: Replay in bank,
+    steps: Steps in bank,
     http_layer: HttpLayer in bank,
     bloom: Bloom in wallet,
     order_number: OrderNumber in wallet,

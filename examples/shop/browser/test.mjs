@@ -21,6 +21,7 @@ const SUMS = {
   token: "0 paid, no receipt",
   fenced_lock: "1 ✗",
   replay: "0 ✓",
+  steps: "0 ✓",
   http_layer: "0 ✓",
   bloom: "0 mistake unnoticed",
   order_number: "0 mistake unnoticed",

@@ -28,7 +28,7 @@ const SCENARIOS: [&str; 11] = [
 
 /// Charges/intents and the verdict, or why there is no such scenario. A storm has 20 clicks.
 #[rustfmt::skip]
-const GRID: [(&str, [&str; 11]); 14] = [
+const GRID: [(&str, [&str; 11]); 15] = [
     ("unprotected", ["2/1 charged", "20/1 charged", "2/1 charged", "2/1 charged", "no_key", "1/1 once", "no_lease", "2/1 charged", "1/1 once", "2/1 charged", "2/2 once"]),
     ("check_then_set", ["2/1 charged", "20/1 charged", "1/1 once", "1/1 no_receipt", "1/1 once", "1/1 once", "no_lease", "2/1 charged", "0/1 refused", "2/1 charged", "2/2 once"]),
     ("fingerprint_released", ["1/1 once", "1/1 once", "2/1 charged", "2/1 charged", "amount_is_key", "1/1 once", "1/1 once", "1/1 once", "0/1 refused", "2/1 charged", "2/2 once"]),
@@ -42,6 +42,7 @@ const GRID: [(&str, [&str; 11]); 14] = [
     ("dedup_row", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "no_lease", "1/1 same_receipt", "1/1 once", "1/1 once", "2/2 once"]),
     ("transition", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 unnoticed", "1/1 once", "no_lease", "1/1 same_receipt", "1/1 once", "1/1 once", "2/2 once"]),
     ("replay", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "0/1 refused", "1/1 same_receipt", "2/2 once"]),
+    ("steps", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "0/1 refused", "1/1 once", "2/2 once"]),
     ("http_layer", ["1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 same_receipt", "1/1 noticed", "1/1 once", "1/1 same_receipt", "1/1 same_receipt", "0/1 refused", "1/1 once", "2/2 once"]),
 ];
 
