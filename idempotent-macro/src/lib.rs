@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod function;
 mod key;
+mod lease;
 mod options;
 mod output;
 mod rules;
