@@ -23,6 +23,7 @@
 //! | [`tokens`] | the tokens of a run, and who redeems them |
 //! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
+//! | [`crossing`] | calls with two keys, which cross |
 //! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
@@ -48,6 +49,7 @@ mod call_plan;
 mod caller;
 mod check;
 mod count;
+mod crossing;
 mod dice;
 mod drops;
 mod fenced;

@@ -15,7 +15,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use crate::broken::broken;
 use crate::error::Error;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
@@ -27,6 +26,7 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::settle;
 use crate::protocol::wait;
 use crate::store::{StoreError, StoreErrorKind};
+use crate::world::mutant;
 
 /// A call with several keys, before its claims.
 pub(crate) struct Several {
@@ -46,7 +46,7 @@ impl Several {
             .collect();
         calls.insert(0, call);
         // The keys differ only in their fingerprints. The sort is stable, so of equal keys the first stays.
-        if !broken!(Mistake::OrderOfCaller) {
+        if !mutant!(OrderOfCaller) {
             calls.sort_by(|one, other| bytes(one).cmp(bytes(other)));
         }
         calls.dedup_by(|one, other| bytes(one) == bytes(other));
@@ -165,91 +165,9 @@ impl Drop for Claimed {
 
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
-/// A deliberate mistake, which only tests make.
-#[cfg(any(test, feature = "shuttle"))]
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Mistake {
-    OrderOfCaller,
-}
-
 fn bytes(call: &CallContext) -> &[u8] {
     call.site
         .fingerprint
         .as_ref()
         .map_or(&[], Fingerprint::as_bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-    use bytes::Bytes;
-    use futures_util::future::join;
-    use tokio::runtime;
-
-    use super::*;
-    use crate::broken::assert_kept;
-    use crate::handle::Idempotency;
-    use crate::store::{Claim, Store as _, Wrap};
-    use crate::{MemoryStore, Release};
-
-    /// A store that answers a claim after a moment.
-    #[derive(Debug)]
-    struct Slow(MemoryStore);
-
-    #[async_trait]
-    impl Wrap for Slow {
-        type Inner = MemoryStore;
-
-        fn inner(&self) -> &MemoryStore {
-            &self.0
-        }
-
-        async fn claim(
-            &self,
-            key: &str,
-            value: &Bytes,
-            ttl: Duration,
-        ) -> Result<Claim, StoreError> {
-            let claim = self.0.claim(key, value, ttl).await;
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            claim
-        }
-    }
-
-    /// How many of two crossing calls of two processes run, if each waits for `wait`.
-    async fn running(wait: Option<Duration>) -> usize {
-        let store = Arc::new(Slow(MemoryStore::new()));
-        let (here, there) = (
-            Idempotency::new(Arc::clone(&store)),
-            Idempotency::new(store),
-        );
-        let transfer = async |idempotency: &Idempotency, from: u64, to: u64| {
-            let call = idempotency.call("accounts.transfer").key(&from).also(&to);
-            let call = call.ttl(Duration::from_secs(10)).release(Release::Always);
-            let call = match wait {
-                Some(wait) => call.wait(wait),
-                None => call,
-            };
-            let body = async {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                Ok::<_, Error>(())
-            };
-            call.run(body).await
-        };
-        let (one, other) = join(transfer(&here, 1, 2), transfer(&there, 2, 1)).await;
-        usize::from(one.is_ok()) + usize::from(other.is_ok())
-    }
-
-    #[test]
-    fn one_of_two_crossing_calls_runs_and_both_if_they_wait() {
-        let runtime = runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        for (wait, all) in [(None, 1), (Some(Duration::from_mins(1)), 2)] {
-            let is_kept = || runtime.block_on(running(wait)) == all;
-            assert_kept(is_kept, &[Mistake::OrderOfCaller]);
-        }
-    }
 }

@@ -23,6 +23,8 @@ pub(super) struct KeyPlan {
 #[derive(Debug, Clone)]
 pub(super) struct CallPlan {
     pub(super) key: usize,
+    /// A further key.
+    pub(super) also: Option<usize>,
     pub(super) token: Option<TokenPlan>,
     pub(super) payload: Option<u64>,
     pub(super) starts: u64,
@@ -113,6 +115,7 @@ impl CallPlan {
         });
         Self {
             key,
+            also: None,
             token: None,
             steps: steps.collect(),
             payload: keys[key].payloads.then(|| dice.pick(&[1, 1, 1, 2])),

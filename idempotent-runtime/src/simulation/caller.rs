@@ -99,6 +99,10 @@ impl Caller {
         let handle = self.idempotency.clone();
         let mut call = Call::new(Endpoint::named(ENDPOINT), policy, Some(&handle));
         call.part(&(self.plan.key as u64));
+        if let Some(also) = self.plan.also {
+            call.also();
+            call.also_part(&(also as u64));
+        }
         if let Some(plan) = self.plan.token {
             call.token(&plan.text(), &SUBJECT, OPERATION);
         }
@@ -188,6 +192,9 @@ impl Caller {
         }
         if let Some(payload) = &self.plan.payload {
             call = call.payload(payload);
+        }
+        if let Some(also) = self.plan.also {
+            call = call.also(&(also as u64));
         }
         if let Some(lease) = policy.lease {
             call = call.lease(lease);

@@ -37,6 +37,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
     };
     let call = |key| CallPlan {
         key,
+        also: None,
         token: None,
         payload: None,
         starts: 10,

@@ -183,7 +183,7 @@ impl Plan {
 }
 
 impl MessageFaults {
-    fn drawn(dice: &mut Dice, undisturbed: bool, deadline: u64, lease: u64) -> Self {
+    pub(super) fn drawn(dice: &mut Dice, undisturbed: bool, deadline: u64, lease: u64) -> Self {
         let hints = dice.chance(400).then(|| dice.pick(&[0, 300]));
         if undisturbed {
             return Self {

@@ -115,9 +115,14 @@ pub(crate) enum Mutant {
     FenceHidesDead,
     /// The key is free before its fence is ended. In the engine.
     FreesKeyBeforeFence,
+    /// The keys of a call are claimed in the order in which its caller names them. In the engine.
+    OrderOfCaller,
+    /// Only the lease of the first key is renewed and checked. In the engine.
+    OneLease,
 }
 
 impl Mutant {
+    /// The mutants that calls with one key find.
     pub(super) const ALL: [Self; 49] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
@@ -223,6 +228,8 @@ impl Mutant {
             Self::FenceNewForRepeat => &[FENCE_STAYS],
             Self::FenceHidesDead => &[SEES_DEAD],
             Self::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
+            Self::OrderOfCaller => &[ENDS],
+            Self::OneLease => &[OVERTAKEN],
         }
     }
 

@@ -45,6 +45,30 @@ pub(super) fn run(seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run
 
 /// Runs a plan. Only the plan and the seed decide what happens.
 pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &mut Counts) -> Run {
+    let (history, end) = simulate(&plan, seed, mutant);
+    for _ in &plan.calls {
+        counts.add("calls planned");
+    }
+    let excuses = mutant != Some(Mutant::LosesRecords);
+    let broken = check::check(&plan, &history, excuses, counts)
+        .and_then(|()| in_batches::check(&plan, &history, counts))
+        .and_then(|()| redemptions::check(&plan, &history, counts))
+        .and_then(|()| fenced::check(&plan, &history, counts))
+        .and(end);
+    Run {
+        seed,
+        broken: broken.err(),
+        history,
+        plan,
+    }
+}
+
+/// What happens in a plan, and the promise that was broken at its end.
+pub(super) fn simulate(
+    plan: &Plan,
+    seed: u64,
+    mutant: Option<Mutant>,
+) -> (Vec<Event>, Result<(), Broken>) {
     PANICKED.set(false);
     LazyLock::force(&NAMES);
     static HOOK: Once = Once::new();
@@ -66,28 +90,13 @@ pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &m
     };
     drop(runtime);
     let end = if PANICKED.get() { Err(NO_PANIC) } else { end };
-    for _ in &plan.calls {
-        counts.add("calls planned");
-    }
-    let excuses = mutant != Some(Mutant::LosesRecords);
-    let broken = check::check(&plan, &history, excuses, counts)
-        .and_then(|()| in_batches::check(&plan, &history, counts))
-        .and_then(|()| redemptions::check(&plan, &history, counts))
-        .and_then(|()| fenced::check(&plan, &history, counts))
-        .and_then(|()| {
-            end.map_err(|promise| Broken {
-                promise,
-                at: 0,
-                key: None,
-                by: Vec::new(),
-            })
-        });
-    Run {
-        seed,
-        broken: broken.err(),
-        history,
-        plan,
-    }
+    let end = end.map_err(|promise| Broken {
+        promise,
+        at: 0,
+        key: None,
+        by: Vec::new(),
+    });
+    (history, end)
 }
 
 thread_local! {
