@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use idempotence_by_hand::scenarios::{Answers, Design, Scenario, Times, run};
+use idempotence_by_hand::scenarios::{Answers, Design, Scenario, Times, other_users, run};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -20,6 +20,17 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         let (by_hand, guarded) = (cell(&by_hand), cell(&guarded));
         println!("| {} | {by_hand} | {guarded} |", scenario.title());
     }
+    let mut ratios = Vec::new();
+    for _ in 0..5 {
+        let others = other_users(Design::Guarded, times).await?;
+        ratios.push(others.beside.as_secs_f64() / others.alone.as_secs_f64());
+        println!(
+            "99 of 100 posts of others: {:.2?}; beside 100 duplicates: {:.2?}",
+            others.alone, others.beside
+        );
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("the median of the ratios is {:.2}", ratios[2]);
     Ok(())
 }
 

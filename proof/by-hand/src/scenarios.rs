@@ -173,6 +173,73 @@ pub async fn run(scenario: Scenario, design: Design, times: Times) -> Done<Answe
     Ok(answers)
 }
 
+/// How long other users wait for an answer: 99 of 100 wait at most so long.
+#[derive(Debug, Clone, Copy)]
+pub struct OtherUsers {
+    /// Without duplicates.
+    pub alone: Duration,
+    /// Beside a hundred duplicates of a call that takes longer.
+    pub beside: Duration,
+}
+
+/// Measures other users in a new database, for two units of time each.
+///
+/// # Errors
+///
+/// If the server does not start, the tables cannot be made, or a user gets no answer.
+pub async fn other_users(design: Design, times: Times) -> Done<OtherUsers> {
+    let pool = open(&PostgresServer::shared()?.database()?, None, times).await?;
+    let lasts = 2 * times.unit;
+    // Opens connections, which is no part of a call.
+    longest_of_99(design, &pool, 1, lasts / 4).await?;
+    let alone = longest_of_99(design, &pool, 2, lasts).await?;
+    let duplicated = order(0, 500, 4 * lasts);
+    let crowd = tokio::spawn({
+        let pool = pool.clone();
+        async move { together(design, &pool, vec![duplicated; 100]).await }
+    });
+    // The first call of the crowd has a connection.
+    while pool.size() as usize == pool.num_idle() && !crowd.is_finished() {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let beside = longest_of_99(design, &pool, 3, lasts).await?;
+    crowd.abort();
+    Ok(OtherUsers { alone, beside })
+}
+
+/// Four users post for this time, one order after another. `round` keeps their numbers apart.
+async fn longest_of_99(
+    design: Design,
+    pool: &PgPool,
+    round: i64,
+    lasts: Duration,
+) -> Done<Duration> {
+    let mut users = JoinSet::new();
+    let end = Instant::now() + lasts;
+    for user in 0..4 {
+        let pool = pool.clone();
+        users.spawn(async move {
+            let mut times = Vec::new();
+            for post in 0.. {
+                let order = order_now((4 * round + user) * 1_000_000 + post, 500);
+                let begin = Instant::now();
+                design.pay(&pool, &order).await?;
+                times.push(begin.elapsed());
+                if Instant::now() > end {
+                    break;
+                }
+            }
+            Ok::<_, Failure>(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(user) = users.join_next().await {
+        times.extend(user??);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() * 99 / 100])
+}
+
 async fn open(url: &str, session: Option<String>, times: Times) -> Done<PgPool> {
     let options = PgPoolOptions::new().max_connections(10);
     let options = options.acquire_timeout(times.acquire);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use idempotence_by_hand::scenarios::{Answers, Design, Scenario, Times, run};
+use idempotence_by_hand::scenarios::{Answers, Design, Scenario, Times, other_users, run};
 
 const GUARDED: Times = Times {
     unit: Duration::from_millis(400),
@@ -52,6 +52,15 @@ async fn by_hand_a_crowd_of_equal_posts_blocks_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn strangers_are_answered_beside_a_crowd() {
     assert_eq!(guarded(Scenario::Strangers).await, (4, 0, 0, 0));
+}
+
+/// The duplicates of this process hold no connection while they wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_users_do_not_wait_for_a_hundred_duplicates() {
+    let others = other_users(Design::Guarded, GUARDED).await.unwrap();
+    assert!(others.beside < GUARDED.unit, "{others:?}");
+    let blocked = other_users(Design::ByHand, BY_HAND).await;
+    assert!(blocked.is_err(), "{blocked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
