@@ -113,6 +113,10 @@ impl Store for Link {
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        // `forget` removes the steps of every call, and no call of the simulation has steps.
+        if is_of_steps(key) {
+            return Ok(Swap::Absent);
+        }
         let expected = expected.clone();
         self.swap(key, Op::Remove { expected }, false).await
     }
@@ -129,9 +133,9 @@ impl Store for Link {
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        // `peek` asks for the fence of every call.
+        // `peek` asks for the fence and the steps of every call.
         let has_fences = self.net.plan.keys.iter().any(|key| key.fence);
-        if key.starts_with(FENCE) && !has_fences {
+        if key.starts_with(FENCE) && !has_fences || is_of_steps(key) {
             return Ok(None);
         }
         match self.send(key, Op::Get, false).await? {
@@ -212,4 +216,9 @@ fn replacement(expected: &Bytes, value: &Bytes, ttl: Duration) -> Op {
         value: value.clone(),
         ttl,
     }
+}
+
+/// Whether this is the key of the steps of a call.
+fn is_of_steps(key: &str) -> bool {
+    key.contains(":#steps:")
 }
