@@ -1,6 +1,7 @@
 //! Further keys of a call.
 
 use super::GuardedCall;
+use crate::call::Call;
 use crate::key::fingerprint::KeyPart;
 
 impl<A, K, T> GuardedCall<A, K, T> {
@@ -38,5 +39,26 @@ impl<A, K, T> GuardedCall<A, K, T> {
         self.call.also();
         self.call.also_part(part);
         self
+    }
+}
+
+impl Call {
+    /// Notes how many parts the key of a call of the builder has. Without a part, its token is the key. With several parts it has no
+    /// further keys, because they have one part.
+    pub(in crate::call) fn note_key_parts(&mut self, parts: u32) {
+        match parts {
+            0 => self.keyed(),
+            1 => {}
+            _ => {
+                if let Ok(open) = &mut self.0
+                    && open.more.as_ref().is_some_and(|more| more.has_keys())
+                {
+                    open.set_invalid_key(
+                        "`key` was called more than once, so no other call would have a key of `also`, and the body did not run; \
+                         write one tuple each, as in `key(&(tenant, from)).also(&(tenant, to))`",
+                    );
+                }
+            }
+        }
     }
 }
