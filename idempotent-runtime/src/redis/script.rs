@@ -186,10 +186,10 @@ fn call(command: &str, script: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
     with_parts(call, keys, args)
 }
 
-/// A command: its name, its keys, its arguments.
+/// A command: its name, its keys, its arguments. It has room for a few words and a number after them.
 pub(crate) fn command(name: &str, keys: &[&str], args: &[&[u8]]) -> Cmd {
-    let bytes = name.len() + bytes_of(keys, args);
-    let mut command = Cmd::with_capacity(1 + keys.len() + args.len(), bytes);
+    let bytes = name.len() + MOST_FOLLOWING + bytes_of(keys, args);
+    let mut command = Cmd::with_capacity(1 + keys.len() + args.len() + 4, bytes);
     command.arg(name);
     with_parts(command, keys, args)
 }
@@ -214,6 +214,9 @@ const BEFORE_KEYS: usize = 3;
 
 /// The most digits of a number in a command.
 const MOST_DIGITS: usize = 20;
+
+/// The most bytes of what may follow the arguments.
+const MOST_FOLLOWING: usize = "NXGETPX".len() + MOST_DIGITS;
 
 /// Sends one command. An error reply is an error.
 pub(crate) async fn send<C: ConnectionLike>(

@@ -4,10 +4,10 @@
 //! when it is opened. Each passes the operation to the layer below:
 //!
 //! ```text
-//! Large ─ a key with a large record has a connection for few such keys
-//!   └ BatchScope ─ PerNode ─ the batches of the node that has the key
-//!                └ Batched ─ with others, if many operations have no answer
-//!                    └ Direct ─ one operation or a batch over one connection
+//! Sender ─ Large ─ a key with a large record has a connection for few such keys
+//!        └ BatchScope ─ PerNode ─ the batches of the node that has the key
+//!                     └ Batched ─ with others, if many operations have no answer
+//!                         └ Direct ─ one operation or a batch over one connection
 //! ```
 //!
 //! If writes wait for replicas, they have layers of their own: `BatchScope`, and `WaitReplicas` in place of `Direct`.

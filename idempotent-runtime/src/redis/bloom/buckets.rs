@@ -26,7 +26,7 @@ pub(crate) async fn mark<C: StoreClient>(
     let keys = buckets.newest_keys(name);
     let keys = keys.all();
     let insert = Op::script(script, &keys, args).in_order(Order::Any);
-    Ok(if read(sender.send(insert).await?)? {
+    Ok(if read(sender.send(&insert).await?)? {
         Hint::PerhapsSeen
     } else {
         Hint::Unseen
@@ -42,8 +42,8 @@ pub(crate) async fn count<C: StoreClient>(
 ) -> Result<(f64, Vec<u64>), SendError> {
     let (keys, width) = (Buckets::keys(name), Buckets::new(filter.retention).width());
     let (keys, args) = (keys.all(), [width.as_bytes()]);
-    let reply = sender.send(Op::script(script, &keys, &args));
-    read(reply.await?)
+    let count = Op::script(script, &keys, &args);
+    read(sender.send(&count).await?)
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, SendError> {

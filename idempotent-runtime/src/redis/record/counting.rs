@@ -79,7 +79,7 @@ pub(crate) async fn count<C: StoreClient>(
     let mut millis = itoa::Buffer::new();
     let (keys, args) = ([key], [&*first, millis.format(window).as_bytes()]);
     let count = Op::script(&COUNT, &keys, &args).in_order(Order::Any);
-    let reply = sender.run(count.replicated_by(&COUNT)).await?;
+    let reply = sender.value(sender.send(&count.replicated_by(&COUNT)).await)?;
     let (attempt, remaining) = match reply {
         Value::Nil => return Err(count::foreign().place(sender.place().to_owned())),
         Value::Int(1) => (1, window),

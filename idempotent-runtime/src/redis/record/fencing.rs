@@ -72,7 +72,7 @@ pub(crate) async fn claim<C: StoreClient>(
     ];
     let keys = [key, fence_key];
     let claim = Op::script(&CLAIM_FENCED, &keys, &args).in_order(Order::OfKey);
-    match sender.run(claim.replicated_by(&CLAIM_FENCED)).await? {
+    match sender.value(sender.send(&claim.replicated_by(&CLAIM_FENCED)).await)? {
         Value::Nil => Err(fence::foreign().place(sender.place().to_owned())),
         reply @ Value::Array(_) => {
             let (number, attempt, took_over) = sender.read(reply)?;

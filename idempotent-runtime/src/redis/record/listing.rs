@@ -63,9 +63,8 @@ pub(crate) async fn list<C: StoreClient>(
 
 async fn head<C: StoreClient>(sender: &Sender<C>, key: &str) -> Result<Option<Listed>, StoreError> {
     let last = (LISTED_BYTES - 1).to_string();
-    let reply = sender
-        .run(Op::script(&HEAD, &[key], &[last.as_bytes()]))
-        .await?;
+    let (keys, args) = ([key], [last.as_bytes()]);
+    let reply = sender.value(sender.send(&Op::script(&HEAD, &keys, &args)).await)?;
     let (head, remaining): (Option<Vec<u8>>, i64) = sender.read(reply)?;
     Ok(head.map(|head| Listed {
         key: key.to_owned(),

@@ -1,5 +1,6 @@
 //! The records of calls: one string per key.
 
+use std::slice;
 use std::time::Duration;
 
 use ::redis::Value;
@@ -62,21 +63,24 @@ impl Records {
         value: &[u8],
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
-        let is_native =
-            self.native_claim && sender.replicas().is_none() && !self.oversize.may_exist();
-        let limit = (!is_native).then(|| self.oversize.limit());
-        let (keys, mut digits) = ([key], itoa::Buffer::new());
-        let ttl = digits.format(millis(ttl)).as_bytes();
-        let of_command = [value, b"NX", b"GET", b"PX", ttl];
-        let of_script = [value, ttl, limit.as_deref().unwrap_or_default().as_bytes()];
-        let claim = if is_native {
-            Op::command("SET", &keys, &of_command)
+        let (keys, ttl) = (slice::from_ref(&key), millis(ttl));
+        let is_native = self.native_claim && sender.replicas().is_none();
+        let reply = if is_native && !self.oversize.may_exist() {
+            let set = Op::set_if_free(keys, slice::from_ref(&value), ttl).in_order(Order::OfKey);
+            let timer = self.oversize.start_timer();
+            let reply = sender.value(sender.send(&set).await);
+            timer.answered();
+            reply
         } else {
-            Op::script(&CLAIM, &keys, &of_script).replicated_by(&CLAIM_REPLICATED)
+            let claim = async {
+                let (ttl, limit) = (ttl.to_string(), self.oversize.limit());
+                let args = [value, ttl.as_bytes(), limit.as_bytes()];
+                let claim = Op::script(&CLAIM, keys, &args).in_order(Order::OfKey);
+                sender.value(sender.send(&claim.replicated_by(&CLAIM_REPLICATED)).await)
+            };
+            // Boxed, because this is rare and the future of each claim would have room for it.
+            Box::pin(claim).await
         };
-        let timer = self.oversize.start_timer();
-        let reply = sender.run(claim.in_order(Order::OfKey)).await;
-        timer.answered();
         let reply = match reply {
             Err(error) if sender.replicas().is_some() => return Err(claim_again_if_full(error)),
             reply => reply?,
@@ -115,7 +119,7 @@ impl Records {
             (&REPLACE, &REPLACE_REPLICATED)
         };
         let replace = Op::script(script, &keys, &args).in_order(order);
-        let reply = sender.run(replace.replicated_by(replicated)).await?;
+        let reply = sender.value(sender.send(&replace.replicated_by(replicated)).await)?;
         self.read_swap(sender, key, expected, Some(value), reply)
             .await
     }
@@ -142,7 +146,7 @@ impl Records {
     ) -> Result<Swap, StoreError> {
         let (keys, args) = ([key], [expected, value]);
         let exchange = Op::script(&EXCHANGE, &keys, &args).in_order(Order::OfKey);
-        let reply = sender.run(exchange.replicated_by(&EXCHANGE)).await?;
+        let reply = sender.value(sender.send(&exchange.replicated_by(&EXCHANGE)).await)?;
         self.read_swap(sender, key, expected, Some(value), reply)
             .await
     }
@@ -178,7 +182,7 @@ impl Records {
     ) -> Result<Option<Entry>, StoreError> {
         let (keys, limit) = ([key], self.oversize.limit());
         let args = [limit.as_bytes()];
-        let reply = sender.run(Op::script(&READ, &keys, &args)).await?;
+        let reply = sender.value(sender.send(&Op::script(&READ, &keys, &args)).await)?;
         let (value, remaining): (Option<Vec<u8>>, i64) = sender.read(reply)?;
         Ok(value.map(|value| Entry {
             value: value.into(),

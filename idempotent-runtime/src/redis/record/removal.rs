@@ -55,11 +55,8 @@ impl Removal {
         let keys = [key];
         if let Some(native) = self.native() {
             let args: [&[u8]; 2] = [b"IFEQ", expected];
-            let op = Op::command(native.name(), &keys, native.args(&args));
-            let reply = sender
-                .send(op.in_order(Order::OfKey).and_notify(notifies))
-                .await;
-            match reply {
+            let op = Op::command(native.name(), &keys, native.args(&args)).and_notify(notifies);
+            match sender.send(&op.in_order(Order::OfKey)).await {
                 Err(SendError::Redis(error)) if is_refusal(&error) => self.note_refusal(&error),
                 reply => return reply,
             }
@@ -72,7 +69,7 @@ impl Removal {
         // A refused command has changed nothing. The script gives errors whose kinds are known.
         let args = [expected];
         let script = Op::script(script, &keys, &args);
-        sender.send(script.in_order(Order::OfKey)).await
+        sender.send(&script.in_order(Order::OfKey)).await
     }
 
     /// Uses the script from now on if the command cannot be used.

@@ -47,8 +47,7 @@ impl<C: StoreClient> Sender<C> {
             let replicated = settings.waits().then(|| BatchScope::Off(writes()));
             (BatchScope::Off(operations), replicated)
         };
-        let operations = Large::off(operations);
-        Self::over(connection, settings.replicas, operations, replicated)
+        Self::over(connection, settings.replicas, operations, None, replicated)
     }
 }
 
@@ -59,7 +58,7 @@ impl Sender<RedisConnection> {
         let batches_on =
             move |server: &RedisConnection| batches(server, server.duplicate(), settings);
         let operations = scope(&connection, has_batches, Direct::new, batches_on);
-        let operations = Large::new(operations, connection.duplicate());
+        let large = Some(Large::new(connection.duplicate()));
         let writes_on = move |server: RedisConnection| {
             WaitReplicas::new(server, settings.replicas).on_other_connections()
         };
@@ -68,7 +67,7 @@ impl Sender<RedisConnection> {
                 move |server: &RedisConnection| batches_of_writes(&writes_on(server.clone()));
             scope(&connection, has_batches, writes_on, batches_on)
         });
-        Self::over(connection, settings.replicas, operations, replicated)
+        Self::over(connection, settings.replicas, operations, large, replicated)
     }
 }
 

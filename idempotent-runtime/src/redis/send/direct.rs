@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::aio::ConnectionLike;
-use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, pipe};
+use ::redis::{ErrorKind, RedisError, Value, pipe};
 use futures_util::FutureExt as _;
 
 use crate::batch::{Answer, Batched, Transport};
@@ -46,42 +46,43 @@ impl<C> Direct<C> {
 impl<C: StoreClient> Layer for Direct<C> {
     async fn run(&self, op: &Op<'_>) -> Reply {
         let mut connection = self.connection.clone();
+        // The rare ways are boxed, because the future of each operation would have room for them.
+        if op.notifies {
+            return Box::pin(send_and_notify(connection, op)).await;
+        }
         let command = op.encode();
-        let reply = match op.notification() {
-            None => script::send(&mut connection, &command).await,
-            Some(notification) => Box::pin(send_both(&mut connection, command, notification)).await,
-        };
-        let reply = match reply {
-            Err(error) => match op.by_source(&error) {
-                // Boxed, because this is rare and the future of each operation would have room for it.
-                Some(command) => {
-                    let again = async { script::send(&mut connection, &command).await };
-                    Box::pin(again).await
-                }
-                None => Err(error),
-            },
-            reply => reply,
-        };
-        reply.map_err(SendError::Redis)
+        let reply = connection.req_packed_command(&command).await;
+        match reply.and_then(Value::extract_error) {
+            Ok(reply) => Ok(reply),
+            Err(error) => Box::pin(send_again(connection, op, error)).await,
+        }
     }
+}
+
+/// Sends a command again if this error allows it.
+async fn send_again<C: ConnectionLike>(mut connection: C, op: &Op<'_>, error: RedisError) -> Reply {
+    let Some(command) = op.by_source(&error) else {
+        return Err(SendError::Redis(error));
+    };
+    let reply = script::send(&mut connection, &command).await;
+    reply.map_err(SendError::Redis)
 }
 
 /// Sends a command and its notification in one pipeline. If the command changes nothing, the notification is spurious and
 /// harmless.
-async fn send_both<C: ConnectionLike>(
-    connection: &mut C,
-    command: Cmd,
-    notification: Cmd,
-) -> RedisResult<Value> {
+async fn send_and_notify<C: ConnectionLike>(mut connection: C, op: &Op<'_>) -> Reply {
     let mut both = pipe();
-    both.add_command(command).add_command(notification);
+    both.add_command(op.encode());
+    both.add_command(op.notification());
     // `query_async` would fail the command if the notification is refused.
-    let replies = connection.req_packed_commands(&both, 0, 2).await?;
-    let Some(reply) = replies.into_iter().next() else {
+    let replies = connection.req_packed_commands(&both, 0, 2).await;
+    let mut replies = replies.map_err(SendError::Redis)?.into_iter();
+    let Some(reply) = replies.next() else {
         let message = "two commands have no reply";
-        return Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)));
+        let error = RedisError::from((ErrorKind::UnexpectedReturnType, message));
+        return Err(SendError::Redis(error));
     };
-    reply.extract_error()
+    reply.extract_error().map_err(SendError::Redis)
 }
 
 impl<C> Batched for Direct<C> {

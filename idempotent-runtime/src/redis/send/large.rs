@@ -24,59 +24,35 @@ const KEYS: usize = 1024;
 /// The largest number of large replies in flight.
 const AT_A_TIME: usize = 4;
 
-/// The layer above `S`, which sends all other operations.
-pub(crate) struct Large<S, C> {
-    others: S,
-    /// `None` on the caller's own connection, from which the store cannot make another.
-    aside: Option<Aside<C>>,
-}
-
-struct Aside<C> {
+/// Sends operations on keys whose record was large.
+pub(crate) struct Large<C> {
     connection: Direct<C>,
     permits: Semaphore,
     keys: Keys,
 }
 
-impl<S, C> Large<S, C> {
-    /// Has no other connection.
-    pub(crate) fn off(others: S) -> Self {
-        Self {
-            others,
-            aside: None,
-        }
-    }
-
+impl<C> Large<C> {
     /// `connection` may connect when it is first used.
-    pub(crate) fn new(others: S, connection: C) -> Self {
-        let aside = Aside {
+    pub(crate) fn new(connection: C) -> Self {
+        Self {
             connection: Direct::new(connection),
             permits: Semaphore::new(AT_A_TIME),
             keys: Keys::new(),
-        };
-        Self {
-            others,
-            aside: Some(aside),
         }
+    }
+
+    /// Whether the record of this key was large.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.keys.has(key)
+    }
+
+    /// Remembers whether the record of a key is large after this reply.
+    pub(crate) fn note(&self, key: &str, was_large: bool, reply: &Reply) {
+        self.keys.note(key, was_large, reply);
     }
 }
 
-impl<S: Layer, C: StoreClient> Layer for Large<S, C> {
-    async fn run(&self, op: &Op<'_>) -> Reply {
-        let aside = self.aside.as_ref();
-        let was_large = aside.filter(|aside| aside.keys.has(op.key()));
-        let reply = match was_large {
-            // Boxed, because this is rare and the future of each operation would have room for it.
-            Some(aside) => Box::pin(aside.run(op)).await,
-            None => self.others.run(op).await,
-        };
-        if let Some(aside) = aside {
-            aside.keys.note(op.key(), was_large.is_some(), &reply);
-        }
-        reply
-    }
-}
-
-impl<C: StoreClient> Aside<C> {
+impl<C: StoreClient> Layer for Large<C> {
     /// Sends the operation when fewer others than allowed are in flight, in the order of the calls.
     async fn run(&self, op: &Op<'_>) -> Reply {
         let permit = self.permits.acquire().await;
@@ -184,22 +160,18 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_few_large_records_are_read_at_once() {
-        let aside = Aside {
-            connection: Direct::new(Silent),
-            permits: Semaphore::new(AT_A_TIME),
-            keys: Keys::new(),
-        };
+        let large = Large::new(Silent);
         let op = Op::command("GET", &["key"], &[]);
         let mut reads = Vec::new();
         for _ in 0..=AT_A_TIME {
-            let mut read = Box::pin(aside.run(&op));
+            let mut read = Box::pin(large.run(&op));
             assert!(read.as_mut().now_or_never().is_none());
             reads.push(read);
         }
-        assert_eq!(aside.permits.available_permits(), 0);
+        assert_eq!(large.permits.available_permits(), 0);
         drop(reads.remove(0));
         drop(reads.pop());
-        assert_eq!(aside.permits.available_permits(), 1);
+        assert_eq!(large.permits.available_permits(), 1);
     }
 
     /// A server that never answers.

@@ -24,6 +24,8 @@ pub(crate) enum Call {
     Script(&'static Script),
     /// A command of the server, by its name.
     Command(&'static str),
+    /// `SET key value NX GET PX …` with this time to live. Its only argument is the value.
+    SetIfFree(u64),
 }
 
 /// How an operation may go in a batch with others.
@@ -64,6 +66,11 @@ impl<'a> Op<'a> {
     /// A command, which goes in no batch: its name, its keys, its arguments.
     pub(crate) fn command(name: &'static str, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
         Self::new(Call::Command(name), keys, args)
+    }
+
+    /// Stores the value, in no batch, if the key is free.
+    pub(crate) fn set_if_free(keys: &'a [&'a str], value: &'a [&'a [u8]], ttl: u64) -> Self {
+        Self::new(Call::SetIfFree(ttl), keys, value)
     }
 
     fn new(call: Call, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
@@ -115,6 +122,11 @@ impl<'a> Op<'a> {
         match self.call {
             Call::Script(script) => script.by_hash(self.keys, self.args),
             Call::Command(name) => script::command(name, self.keys, self.args),
+            Call::SetIfFree(ttl) => {
+                let mut set = script::command("SET", self.keys, self.args);
+                set.arg("NX").arg("GET").arg("PX").arg(ttl);
+                set
+            }
         }
     }
 
@@ -128,9 +140,8 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// The command after this command, whose reply does not matter.
-    pub(crate) fn notification(&self) -> Option<Cmd> {
-        self.notifies
-            .then(|| cmd("PUBLISH").arg(self.key()).arg("").clone())
+    /// The command after a command that [`notifies`](Self::notifies). Its reply does not matter.
+    pub(crate) fn notification(&self) -> Cmd {
+        cmd("PUBLISH").arg(self.key()).arg("").clone()
     }
 }

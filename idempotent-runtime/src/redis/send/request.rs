@@ -29,11 +29,11 @@ impl Request {
         let size = lengths.map(|length| length + OVERHEAD_OF_ARG).sum();
         let script = match op.call {
             Call::Script(script) => Some(script),
-            Call::Command(_) => None,
+            Call::Command(_) | Call::SetIfFree(_) => None,
         };
         Self {
             script,
-            notification: op.notification().map(Box::new),
+            notification: op.notifies.then(|| Box::new(op.notification())),
             is_alone: !shares_call,
             ..Self::command(op.encode(), size, digest)
         }

@@ -25,7 +25,9 @@ struct Layers<C> {
     connection: C,
     failures: Failures,
     replicas: Replicas,
-    operations: Large<BatchScope<Direct<C>>, C>,
+    operations: BatchScope<Direct<C>>,
+    /// `None` on the caller's own connection, from which the store cannot make another.
+    large: Option<Large<C>>,
     /// The writes that wait for replicas. `None` if none do.
     replicated: Option<BatchScope<WaitReplicas<C>>>,
 }
@@ -45,7 +47,8 @@ impl<S: Endpoint> Layer for BatchScope<S> {
         match self {
             Self::Off(connection) => connection.run(op).await,
             Self::Server(batches) => batches.run(op).await,
-            Self::PerNode(nodes) => nodes.run(op).await,
+            // Boxed, because it is longer than the others.
+            Self::PerNode(nodes) => Box::pin(nodes.run(op)).await,
         }
     }
 }
@@ -55,7 +58,8 @@ impl<C: StoreClient> Sender<C> {
     pub(crate) fn over(
         connection: C,
         replicas: Replicas,
-        operations: Large<BatchScope<Direct<C>>, C>,
+        operations: BatchScope<Direct<C>>,
+        large: Option<Large<C>>,
         replicated: Option<BatchScope<WaitReplicas<C>>>,
     ) -> Self {
         Self(Arc::new(Layers {
@@ -66,24 +70,36 @@ impl<C: StoreClient> Sender<C> {
             replicas,
             connection,
             operations,
+            large,
             replicated,
         }))
     }
 
     /// Sends an operation.
-    pub(crate) async fn send(&self, op: Op<'_>) -> Reply {
-        if let Some(replicated) = &self.0.replicated
+    pub(crate) async fn send(&self, op: &Op<'_>) -> Reply {
+        if let Some(layers) = &self.0.replicated
             && let Some(op) = op.replicated()
         {
             // Boxed, because few stores wait for replicas and the future of each operation would have room for it.
-            return Box::pin(replicated.run(&op)).await;
+            return Box::pin(async move { layers.run(&op).await }).await;
         }
-        self.0.operations.run(&op).await
+        let large = self.0.large.as_ref();
+        let is_large = large.filter(|large| large.has(op.key()));
+        // One match and no layer for each, so that the future of an operation is short.
+        let reply = match (is_large, &self.0.operations) {
+            (Some(large), _) => Box::pin(large.run(op)).await,
+            (None, BatchScope::Off(connection)) => connection.run(op).await,
+            (None, BatchScope::Server(batches)) => batches.run(op).await,
+            (None, BatchScope::PerNode(nodes)) => Box::pin(nodes.run(op)).await,
+        };
+        if let Some(large) = large {
+            large.note(op.key(), is_large.is_some(), &reply);
+        }
+        reply
     }
 
-    /// As [`send`](Self::send), with the store's error.
-    pub(crate) async fn run(&self, op: Op<'_>) -> Result<Value, StoreError> {
-        let reply = self.send(op).await;
+    /// The value of a reply, or the store's error.
+    pub(crate) fn value(&self, reply: Reply) -> Result<Value, StoreError> {
         reply.map_err(|error| self.error(error))
     }
 
