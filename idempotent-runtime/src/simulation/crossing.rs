@@ -141,7 +141,7 @@ fn successes(history: &[Event]) -> usize {
 }
 
 /// Runs seeds until a promise is broken. Returns that run, else counts bodies and successes.
-fn run_disturbed() -> Result<(usize, usize), Run> {
+fn run_disturbed() -> Result<(usize, usize), Box<Run>> {
     let (mut bodies, mut values) = (0, 0);
     for seed in 0..SEEDS {
         let plan = disturbed(seed);
@@ -150,12 +150,12 @@ fn run_disturbed() -> Result<(usize, usize), Run> {
         bodies += history.iter().filter(first).count();
         values += successes(&history);
         if let Err(broken) = check(&plan, &history).and(end) {
-            return Err(Run {
+            return Err(Box::new(Run {
                 seed,
                 plan,
                 history,
                 broken: Some(broken),
-            });
+            }));
         }
     }
     Ok((bodies, values))
