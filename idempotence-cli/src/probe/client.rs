@@ -43,8 +43,6 @@ impl OwnKey {
 
 impl<'a> Client<'a> {
     pub(crate) fn new(args: &Probe, target: &'a Target) -> Result<Self, Failure> {
-        // Another provider may be installed already: it serves as well.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .redirect(redirect::Policy::none())
             .retry(retry::never())
