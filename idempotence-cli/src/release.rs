@@ -100,8 +100,8 @@ async fn wait_for_a_renewal(
     let wait = first.lasts() / 4 * 3;
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, and it renews its key too seldom to wait for that. Look at its process, {}. If it is gone, \
-             repeat this with --force",
+            "the call may be running, and it renews its key too seldom to wait for that; or `hold_err` holds the key. Look at its \
+             process, {}. If it is gone, or if you know the outcome, repeat this with --force",
             first.holder()
         )));
     }
