@@ -10,6 +10,10 @@ pub struct Statement {
 /// The place of a value in a statement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Slot {
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        expect(dead_code, reason = "MySQL has keys of bytes")
+    )]
     Key,
     /// The key as bytes, for a column of bytes.
     #[cfg_attr(
