@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::counting::{Counted, Counting};
 use super::records::{self, Records};
-use super::statement::Values;
+use super::statement::Parameters;
 use super::syntax::Syntax;
 use crate::record::count;
 use crate::store::{Claim, Count, StoreError, StoreErrorKind, Swap};
@@ -110,7 +110,7 @@ impl Request {
     ) -> sqlx::Result<Option<Found>> {
         let key = &*self.key;
         let all = DB::STATEMENTS;
-        let values = Values::new(key);
+        let values = Parameters::new(key);
         let (statement, values) = match &self.change {
             Change::Claim { value, micros } => {
                 return self

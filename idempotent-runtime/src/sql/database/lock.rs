@@ -7,7 +7,7 @@
 use std::future::Future;
 
 use super::run::Run;
-use super::statement::{Statement, Values};
+use super::statement::{FixedStatement, Parameters};
 
 /// The statements of a lock. Each commits by itself, and may be sent twice.
 pub trait Locks: Run {
@@ -27,11 +27,11 @@ pub trait Locks: Run {
 #[derive(Debug)]
 pub struct LockStatements {
     /// Reads the fence of the holder, and the microseconds until its lease expires.
-    pub(crate) holder: Statement,
+    pub(crate) holder: FixedStatement,
     /// Extends the lease, if the owner has the lock and its lease has not expired.
-    pub(crate) renew: Statement,
+    pub(crate) renew: FixedStatement,
     /// Ends the lease of the owner.
-    pub(crate) release: Statement,
+    pub(crate) release: FixedStatement,
 }
 
 /// The holder of the lock: its fence, and the microseconds until its lease expires.
@@ -39,7 +39,7 @@ pub(crate) async fn holder<DB: Locks>(
     connection: &mut DB::Connection,
     name: &str,
 ) -> sqlx::Result<Option<(i64, i64)>> {
-    let values = Values::new(name);
+    let values = Parameters::new(name);
     DB::read_numbers(connection, &DB::LOCK_STATEMENTS.holder, values).await
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn renew<DB: Locks>(
     owner: &[u8],
     micros: i64,
 ) -> sqlx::Result<bool> {
-    let values = Values::new(name).expected(owner).micros(micros);
+    let values = Parameters::new(name).expected(owner).micros(micros);
     Ok(DB::change(connection, &DB::LOCK_STATEMENTS.renew, values).await? > 0)
 }
 
@@ -61,6 +61,6 @@ pub(crate) async fn release<DB: Locks>(
     name: &str,
     owner: &[u8],
 ) -> sqlx::Result<bool> {
-    let values = Values::new(name).expected(owner);
+    let values = Parameters::new(name).expected(owner);
     Ok(DB::change(connection, &DB::LOCK_STATEMENTS.release, values).await? > 0)
 }

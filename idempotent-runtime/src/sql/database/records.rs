@@ -5,7 +5,7 @@ use std::future::{Future, ready};
 use bytes::Bytes;
 
 use super::run::Run;
-use super::statement::{Statement, Values};
+use super::statement::{FixedStatement, Parameters};
 
 /// The statements of the store for one database. Times to live are in microseconds by the database's clock.
 pub trait Records: Run {
@@ -48,19 +48,19 @@ pub trait Records: Run {
 #[derive(Debug)]
 pub struct Statements {
     /// Stores a new record if no live record has the key. A row that it does not replace is an error of [`has_row`](Records::has_row).
-    pub(crate) claim: Statement,
+    pub(crate) claim: FixedStatement,
     /// Replaces the expected record.
-    pub(crate) replace: Statement,
+    pub(crate) replace: FixedStatement,
     /// Replaces the expected record and does not change its remaining time.
-    pub(crate) exchange: Statement,
+    pub(crate) exchange: FixedStatement,
     /// Sets the remaining time of the expected record.
-    pub(crate) renew: Statement,
+    pub(crate) renew: FixedStatement,
     /// Removes the expected record.
-    pub(crate) remove: Statement,
+    pub(crate) remove: FixedStatement,
     /// Reads the first bytes of the live record, up to the limit, and its remaining microseconds.
-    pub(crate) get: Statement,
+    pub(crate) get: FixedStatement,
     /// Removes expired records, up to the limit.
-    pub(crate) purge: Statement,
+    pub(crate) purge: FixedStatement,
 }
 
 /// Stores `value` under `key` if no live record has the key. Returns whether it did. Where it does not replace an expired record,
@@ -71,7 +71,7 @@ pub(crate) async fn claim<DB: Records>(
     value: &[u8],
     micros: i64,
 ) -> sqlx::Result<bool> {
-    let values = Values::new(key).with(value).micros(micros);
+    let values = Parameters::new(key).with(value).micros(micros);
     match DB::change(connection, &DB::STATEMENTS.claim, values).await {
         Err(error) if DB::has_row(&error) => Ok(false),
         claimed => Ok(claimed? == 1),
@@ -84,7 +84,7 @@ pub(crate) async fn remove<DB: Records>(
     key: &str,
     expected: &[u8],
 ) -> sqlx::Result<bool> {
-    let values = Values::new(key).expected(expected);
+    let values = Parameters::new(key).expected(expected);
     Ok(DB::change(connection, &DB::STATEMENTS.remove, values).await? == 1)
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn get<DB: Records>(
     key: &str,
     limit: i32,
 ) -> sqlx::Result<Option<(Bytes, i64)>> {
-    let values = Values::new(key).limit(limit);
+    let values = Parameters::new(key).limit(limit);
     let found = DB::read_bytes(connection, &DB::STATEMENTS.get, values).await?;
     Ok(found.map(|(value, remaining)| (value.into(), remaining)))
 }
@@ -104,7 +104,7 @@ pub(crate) async fn purge<DB: Records>(
     connection: &mut DB::Connection,
     limit: u32,
 ) -> sqlx::Result<u64> {
-    let values = Values::default().limit(limit);
+    let values = Parameters::default().limit(limit);
     DB::change(connection, &DB::STATEMENTS.purge, values).await
 }
 

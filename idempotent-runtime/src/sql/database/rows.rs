@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::run::Run;
-use super::statement::{Statement, Values};
+use super::statement::{FixedStatement, Parameters};
 use super::time::micros;
 use crate::store::rows::{Row, RowClaim};
 
@@ -27,9 +27,9 @@ pub trait Dedup: Run {
 #[derive(Debug)]
 pub struct RowStatements {
     /// Replaces the expected value, and sets its time to live.
-    pub(crate) replace: Statement,
+    pub(crate) replace: FixedStatement,
     /// Removes the expected value.
-    pub(crate) remove: Statement,
+    pub(crate) remove: FixedStatement,
 }
 
 /// See [`Rows::replace`](crate::store::rows::Rows::replace).
@@ -38,7 +38,7 @@ pub(crate) async fn replace<DB: Dedup>(
     row: Row<'_>,
     value: &Bytes,
 ) -> sqlx::Result<bool> {
-    let values = Values::new(row.key)
+    let values = Parameters::new(row.key)
         .expected(row.value)
         .with(value)
         .micros(micros(row.ttl));
@@ -50,7 +50,7 @@ pub(crate) async fn remove<DB: Dedup>(
     connection: &mut DB::Connection,
     row: Row<'_>,
 ) -> sqlx::Result<()> {
-    let values = Values::new(row.key).expected(row.value);
+    let values = Parameters::new(row.key).expected(row.value);
     DB::change(connection, &DB::ROW_STATEMENTS.remove, values)
         .await
         .map(drop)

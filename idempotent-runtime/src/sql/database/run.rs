@@ -4,7 +4,7 @@ use std::future::Future;
 
 use sqlx::{AssertSqlSafe, Executor, QueryBuilder, query, query_as};
 
-use super::statement::{Statement, Value, Values};
+use super::statement::{FixedStatement, Parameter, Parameters};
 
 /// Runs statements. Each database has its own implementation, because the bounds of a generic implementation do not hold behind
 /// a reference.
@@ -24,22 +24,22 @@ pub trait Run: sqlx::Database {
     /// Runs a statement of the store. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
     fn change(
         connection: &mut Self::Connection,
-        statement: &'static Statement,
-        values: Values<'_>,
+        statement: &'static FixedStatement,
+        values: Parameters<'_>,
     ) -> impl Future<Output = sqlx::Result<u64>> + Send;
 
     /// Reads bytes and a number of the only row of a statement of the store. One round trip.
     fn read_bytes(
         connection: &mut Self::Connection,
-        statement: &'static Statement,
-        values: Values<'_>,
+        statement: &'static FixedStatement,
+        values: Parameters<'_>,
     ) -> impl Future<Output = sqlx::Result<Option<(Vec<u8>, i64)>>> + Send;
 
     /// Reads two numbers of the only row of a statement of the store. One round trip.
     fn read_numbers(
         connection: &mut Self::Connection,
-        statement: &'static Statement,
-        values: Values<'_>,
+        statement: &'static FixedStatement,
+        values: Parameters<'_>,
     ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
 
     /// Runs statements without values, separated by semicolons. One round trip.
@@ -54,9 +54,9 @@ macro_rules! bind {
         let mut query = $query;
         for value in $statement.values($values) {
             query = match value {
-                Value::Text(text) => query.bind(text),
-                Value::Bytes(bytes) => query.bind(bytes),
-                Value::Integer(number) => query.bind(number),
+                Parameter::Text(text) => query.bind(text),
+                Parameter::Bytes(bytes) => query.bind(bytes),
+                Parameter::Integer(number) => query.bind(number),
             };
         }
         query
@@ -87,8 +87,8 @@ macro_rules! run {
 
             async fn change(
                 connection: &mut $connection,
-                statement: &'static Statement,
-                values: Values<'_>,
+                statement: &'static FixedStatement,
+                values: Parameters<'_>,
             ) -> sqlx::Result<u64> {
                 let query = bind!(query(statement.text), statement, values);
                 Ok(connection.execute(query).await?.rows_affected())
@@ -96,8 +96,8 @@ macro_rules! run {
 
             async fn read_bytes(
                 connection: &mut $connection,
-                statement: &'static Statement,
-                values: Values<'_>,
+                statement: &'static FixedStatement,
+                values: Parameters<'_>,
             ) -> sqlx::Result<Option<(Vec<u8>, i64)>> {
                 let query = bind!(query_as(statement.text), statement, values);
                 query.fetch_optional(connection).await
@@ -105,8 +105,8 @@ macro_rules! run {
 
             async fn read_numbers(
                 connection: &mut $connection,
-                statement: &'static Statement,
-                values: Values<'_>,
+                statement: &'static FixedStatement,
+                values: Parameters<'_>,
             ) -> sqlx::Result<Option<(i64, i64)>> {
                 let query = bind!(query_as(statement.text), statement, values);
                 query.fetch_optional(connection).await

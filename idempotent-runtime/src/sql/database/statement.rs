@@ -2,7 +2,7 @@
 
 /// A statement, and the values that it binds in their order.
 #[derive(Debug)]
-pub struct Statement {
+pub struct FixedStatement {
     pub(crate) text: &'static str,
     slots: &'static [Slot],
 }
@@ -33,7 +33,7 @@ pub(crate) enum Slot {
 
 /// The values of a statement by their names. A statement does not bind all of them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Values<'a> {
+pub struct Parameters<'a> {
     key: &'a str,
     expected: &'a [u8],
     new: &'a [u8],
@@ -41,7 +41,7 @@ pub struct Values<'a> {
     limit: i64,
 }
 
-impl<'a> Values<'a> {
+impl<'a> Parameters<'a> {
     pub(crate) fn new(key: &'a str) -> Self {
         Self {
             key,
@@ -69,26 +69,29 @@ impl<'a> Values<'a> {
 
 /// A value that a statement binds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Value<'a> {
+pub(crate) enum Parameter<'a> {
     Text(&'a str),
     Bytes(&'a [u8]),
     Integer(i64),
 }
 
-impl Statement {
+impl FixedStatement {
     pub(crate) const fn new(text: &'static str, slots: &'static [Slot]) -> Self {
         Self { text, slots }
     }
 
     /// The values that the statement binds, in their order.
-    pub(crate) fn values<'a>(&'static self, values: Values<'a>) -> impl Iterator<Item = Value<'a>> {
+    pub(crate) fn values<'a>(
+        &'static self,
+        values: Parameters<'a>,
+    ) -> impl Iterator<Item = Parameter<'a>> {
         self.slots.iter().map(move |slot| match slot {
-            Slot::Key => Value::Text(values.key),
-            Slot::KeyBytes => Value::Bytes(values.key.as_bytes()),
-            Slot::Expected => Value::Bytes(values.expected),
-            Slot::New => Value::Bytes(values.new),
-            Slot::Micros => Value::Integer(values.micros),
-            Slot::Limit => Value::Integer(values.limit),
+            Slot::Key => Parameter::Text(values.key),
+            Slot::KeyBytes => Parameter::Bytes(values.key.as_bytes()),
+            Slot::Expected => Parameter::Bytes(values.expected),
+            Slot::New => Parameter::Bytes(values.new),
+            Slot::Micros => Parameter::Integer(values.micros),
+            Slot::Limit => Parameter::Integer(values.limit),
         })
     }
 }

@@ -3,8 +3,8 @@
 use sqlx::{MySql, MySqlConnection};
 
 use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros};
-use crate::sql::database::statement::Statement;
 
 const HOLDER: &str = "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
              FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)";
@@ -18,9 +18,9 @@ const RELEASE: &str =
 
 impl Locks for MySql {
     const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
-        holder: Statement::new(HOLDER, &[KeyBytes]),
-        renew: Statement::new(RENEW, &[Micros, KeyBytes, Expected]),
-        release: Statement::new(RELEASE, &[KeyBytes, Expected]),
+        holder: FixedStatement::new(HOLDER, &[KeyBytes]),
+        renew: FixedStatement::new(RENEW, &[Micros, KeyBytes, Expected]),
+        release: FixedStatement::new(RELEASE, &[KeyBytes, Expected]),
     };
 
     async fn take_lock(

@@ -9,8 +9,8 @@ use sqlx::{Executor, MySql, MySqlConnection, query, query_as};
 
 use super::rows::{DUPLICATE_KEY, error_number};
 use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, KeyBytes, Limit, Micros, New};
-use crate::sql::database::statement::Statement;
 
 /// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
 const CLAIM: &str = "
@@ -65,13 +65,13 @@ FROM idempotence WHERE `key` >= ? ORDER BY `key` LIMIT ?";
 
 impl Records for MySql {
     const STATEMENTS: &'static Statements = &Statements {
-        claim: Statement::new(CLAIM, &[KeyBytes, New, Micros]),
-        replace: Statement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
-        exchange: Statement::new(EXCHANGE, &[New, KeyBytes, Expected]),
-        renew: Statement::new(RENEW, &[Micros, KeyBytes, Expected]),
-        remove: Statement::new(REMOVE, &[KeyBytes, Expected]),
-        get: Statement::new(GET, &[Limit, KeyBytes]),
-        purge: Statement::new(PURGE, &[Limit]),
+        claim: FixedStatement::new(CLAIM, &[KeyBytes, New, Micros]),
+        replace: FixedStatement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
+        exchange: FixedStatement::new(EXCHANGE, &[New, KeyBytes, Expected]),
+        renew: FixedStatement::new(RENEW, &[Micros, KeyBytes, Expected]),
+        remove: FixedStatement::new(REMOVE, &[KeyBytes, Expected]),
+        get: FixedStatement::new(GET, &[Limit, KeyBytes]),
+        purge: FixedStatement::new(PURGE, &[Limit]),
     };
 
     /// If many calls wait for the removal of the row, one of them gets the key, and the others get a deadlock: the key is taken,

@@ -21,8 +21,8 @@ use sqlx::{
 use tokio::time::Instant;
 
 use crate::sql::database::rows::{self, Dedup, RowStatements};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros, New};
-use crate::sql::database::statement::Statement;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
@@ -62,8 +62,8 @@ const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
 impl Dedup for MySql {
     const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: Statement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
-        remove: Statement::new(REMOVE, &[KeyBytes, Expected]),
+        replace: FixedStatement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
+        remove: FixedStatement::new(REMOVE, &[KeyBytes, Expected]),
     };
 
     /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and

@@ -3,8 +3,8 @@
 use sqlx::{PgConnection, Postgres};
 
 use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Micros};
-use crate::sql::database::statement::Statement;
 
 const HOLDER: &str = "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
              FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()";
@@ -18,9 +18,9 @@ const RELEASE: &str =
 
 impl Locks for Postgres {
     const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
-        holder: Statement::new(HOLDER, &[Key]),
-        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
-        release: Statement::new(RELEASE, &[Key, Expected]),
+        holder: FixedStatement::new(HOLDER, &[Key]),
+        renew: FixedStatement::new(RENEW, &[Key, Expected, Micros]),
+        release: FixedStatement::new(RELEASE, &[Key, Expected]),
     };
 
     async fn take_lock(

@@ -9,8 +9,8 @@
 use sqlx::{PgConnection, Postgres, query_as};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Limit, Micros, New};
-use crate::sql::database::statement::Statement;
 
 /// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
 /// fifth more of the server's time.
@@ -59,13 +59,13 @@ FROM idempotence WHERE key >= $1 ORDER BY key LIMIT $2";
 
 impl Records for Postgres {
     const STATEMENTS: &'static Statements = &Statements {
-        claim: Statement::new(CLAIM, &[Key, New, Micros]),
-        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
-        exchange: Statement::new(EXCHANGE, &[Key, Expected, New]),
-        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
-        remove: Statement::new(REMOVE, &[Key, Expected]),
-        get: Statement::new(GET, &[Key, Limit]),
-        purge: Statement::new(PURGE, &[Limit]),
+        claim: FixedStatement::new(CLAIM, &[Key, New, Micros]),
+        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+        exchange: FixedStatement::new(EXCHANGE, &[Key, Expected, New]),
+        renew: FixedStatement::new(RENEW, &[Key, Expected, Micros]),
+        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
+        get: FixedStatement::new(GET, &[Key, Limit]),
+        purge: FixedStatement::new(PURGE, &[Limit]),
     };
 
     async fn list(

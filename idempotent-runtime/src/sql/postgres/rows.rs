@@ -12,8 +12,8 @@ use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 
 use crate::sql::database::rows::{Dedup, RowStatements};
 use crate::sql::database::run::Run as _;
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
-use crate::sql::database::statement::Statement;
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
@@ -64,8 +64,8 @@ const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
 impl Dedup for Postgres {
     const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
-        remove: Statement::new(REMOVE, &[Key, Expected]),
+        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
     };
 
     /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a

@@ -3,8 +3,8 @@
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::lock::{LockStatements, Locks};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Micros};
-use crate::sql::database::statement::Statement;
 use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 const HOLDER: &str = concat!(
@@ -25,9 +25,9 @@ const RELEASE: &str = "UPDATE idempotence_lock SET expires_at = 0 WHERE name = ?
 
 impl Locks for Sqlite {
     const LOCK_STATEMENTS: &'static LockStatements = &LockStatements {
-        holder: Statement::new(HOLDER, &[Key]),
-        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
-        release: Statement::new(RELEASE, &[Key, Expected]),
+        holder: FixedStatement::new(HOLDER, &[Key]),
+        renew: FixedStatement::new(RENEW, &[Key, Expected, Micros]),
+        release: FixedStatement::new(RELEASE, &[Key, Expected]),
     };
 
     async fn take_lock(

@@ -7,8 +7,8 @@
 use sqlx::{Sqlite, SqliteConnection, query_as};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Limit, Micros, New};
-use crate::sql::database::statement::Statement;
 use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 const CLAIM: &str = concat!(
@@ -59,13 +59,13 @@ impl Records for Sqlite {
     const ANSWERS_LATE: bool = false;
     const MAX_SENDS: u32 = 20;
     const STATEMENTS: &'static Statements = &Statements {
-        claim: Statement::new(CLAIM, &[Key, New, Micros]),
-        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
-        exchange: Statement::new(EXCHANGE, &[Key, Expected, New]),
-        renew: Statement::new(RENEW, &[Key, Expected, Micros]),
-        remove: Statement::new(REMOVE, &[Key, Expected]),
-        get: Statement::new(GET, &[Key, Limit]),
-        purge: Statement::new(PURGE, &[Limit]),
+        claim: FixedStatement::new(CLAIM, &[Key, New, Micros]),
+        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+        exchange: FixedStatement::new(EXCHANGE, &[Key, Expected, New]),
+        renew: FixedStatement::new(RENEW, &[Key, Expected, Micros]),
+        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
+        get: FixedStatement::new(GET, &[Key, Limit]),
+        purge: FixedStatement::new(PURGE, &[Limit]),
     };
 
     async fn list(

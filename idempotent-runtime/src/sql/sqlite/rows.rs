@@ -9,8 +9,8 @@ use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 
 use crate::sql::database::records;
 use crate::sql::database::rows::{Dedup, RowStatements};
+use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
-use crate::sql::database::statement::Statement;
 use crate::sql::database::time::{micros, sqlite_end};
 use crate::store::rows::{Row, RowClaim};
 
@@ -26,8 +26,8 @@ const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
 impl Dedup for Sqlite {
     const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: Statement::new(REPLACE, &[Key, Expected, New, Micros]),
-        remove: Statement::new(REMOVE, &[Key, Expected]),
+        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
     };
 
     /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 2 more statements.
