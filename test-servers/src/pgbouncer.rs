@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use crate::ports;
+use crate::ports::Port;
 use crate::postgres::PostgresServer;
 use crate::program::{find, path};
 use crate::supervisor::{Supervisor, new_folder};
@@ -17,7 +17,7 @@ use crate::supervisor::{Supervisor, new_folder};
 /// If this process runs as root, the pooler runs as `nobody`.
 #[derive(Debug)]
 pub struct PgBouncer {
-    port: u16,
+    port: Port,
     server_port: u16,
     _supervisor: Supervisor,
 }
@@ -31,7 +31,8 @@ impl PgBouncer {
     /// If the program is not installed, or does not accept connections within a minute.
     pub fn start(server: &PostgresServer, pool_mode: &str) -> io::Result<Self> {
         let program = program()?.display().to_string();
-        let (port, server_port) = (ports::free()?, server.port());
+        let (reserved, server_port) = (Port::free()?, server.port());
+        let port = reserved.number();
         let folder = new_folder("pgbouncer")?;
         let settings = folder.join("pgbouncer.ini");
         let users = folder.join("users");
@@ -61,7 +62,7 @@ impl PgBouncer {
             sleep(Duration::from_millis(10));
         }
         Ok(Self {
-            port,
+            port: reserved,
             server_port,
             _supervisor: supervisor,
         })
@@ -87,7 +88,7 @@ impl PgBouncer {
     pub fn url(&self, url: &str) -> String {
         let (server, own) = (
             format!(":{}/", self.server_port),
-            format!(":{}/", self.port),
+            format!(":{}/", self.port.number()),
         );
         url.replace(&server, &own)
     }

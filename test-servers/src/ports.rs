@@ -2,33 +2,60 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 
-/// A port that nobody has now.
-///
-/// The system gives its clients ports above 32,767. While a server is killed, a client would otherwise get the port of the
-/// server, which then could not start again.
-pub(crate) fn free() -> io::Result<u16> {
-    loop {
-        let random = RandomState::new().hash_one(());
-        let port = 20_000 + (random % 12_000) as u16;
-        match TcpListener::bind(("127.0.0.1", port)) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            bound => return bound.map(|_| port),
+/// A port of a server. While it lives, no other server of a test gets this port, also while the server is killed: a client
+/// would take the other server for its own.
+#[derive(Debug)]
+pub(crate) struct Port {
+    number: u16,
+    /// The server uses TCP only, so the same port of UDP marks it as taken. All processes see this, and it ends with the process.
+    _mark: UdpSocket,
+}
+
+impl Port {
+    /// A port that nobody has.
+    ///
+    /// The system gives its clients ports above 32,767. While a server is killed, a client would otherwise get the port of the
+    /// server, which then could not start again.
+    pub(crate) fn free() -> io::Result<Self> {
+        loop {
+            let random = RandomState::new().hash_one(());
+            let number = 20_000 + (random % 12_000) as u16;
+            let address = ("127.0.0.1", number);
+            let free =
+                UdpSocket::bind(address).and_then(|mark| TcpListener::bind(address).map(|_| mark));
+            match free {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                free => {
+                    return free.map(|mark| Self {
+                        number,
+                        _mark: mark,
+                    });
+                }
+            }
         }
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.number
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn a_taken_port_is_not_free() {
-        let taken = TcpListener::bind(("127.0.0.1", free().unwrap())).unwrap();
-        let taken = taken.local_addr().unwrap().port();
-        let free: Vec<u16> = (0..20_000).map(|_| free().unwrap()).collect();
-        assert!(!free.contains(&taken));
-        assert!(free.iter().all(|port| (20_000..32_000).contains(port)));
+    fn a_port_is_not_free_while_its_server_is_killed() {
+        let listened = TcpListener::bind(("127.0.0.1", Port::free().unwrap().number())).unwrap();
+        let listened = listened.local_addr().unwrap().port();
+        let free: Vec<Port> = (0..500).map(|_| Port::free().unwrap()).collect();
+        let numbers: HashSet<u16> = free.iter().map(Port::number).collect();
+        assert_eq!(numbers.len(), free.len());
+        assert!(!numbers.contains(&listened));
+        assert!(numbers.iter().all(|port| (20_000..32_000).contains(port)));
     }
 }

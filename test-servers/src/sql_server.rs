@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::ports;
+use crate::ports::Port;
 use crate::supervisor::{Supervisor, new_folder};
 
 /// A database server on a free port, in a temporary folder. Dropping it stops the server and removes the folder.
 #[derive(Debug)]
 pub(crate) struct SqlServer {
-    port: u16,
+    port: Port,
     client: Vec<String>,
     databases: AtomicU32,
     supervisor: Supervisor,
@@ -37,9 +37,9 @@ impl SqlServer {
     ) -> io::Result<Self> {
         loop {
             // Another process may take the port before the server binds it.
-            let port = ports::free()?;
+            let port = Port::free()?;
             let folder = new_folder(kind)?;
-            let programs = programs(&folder, port);
+            let programs = programs(&folder, port.number());
             // The shell starts first, because it removes the folder.
             let words = programs.serve.iter().map(String::as_str);
             let supervisor = Supervisor::unprivileged(folder, words.chain(args.iter().copied()))?;
@@ -65,7 +65,7 @@ impl SqlServer {
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Creates a database with the statement that `create` returns for its name. Returns the name.

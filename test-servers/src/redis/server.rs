@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use super::resp;
 use super::tls::Certificates;
-use crate::ports;
+use crate::ports::Port;
 use crate::shared::Shared;
 use crate::supervisor::{Supervisor, new_folder};
 
@@ -22,7 +22,9 @@ use crate::supervisor::{Supervisor, new_folder};
 /// The environment variable `REDIS_SERVER` names another program, such as `valkey-server`.
 #[derive(Debug)]
 pub struct RedisServer {
-    port: u16,
+    port: Port,
+    /// For the messages between the nodes of a cluster.
+    _bus_port: Port,
     certificates: Option<Certificates>,
     supervisor: Supervisor,
 }
@@ -78,10 +80,8 @@ impl RedisServer {
         let program = program()?;
         loop {
             // Another process may take the ports before the server binds them.
-            let (port, bus_port) = (ports::free()?, ports::free()?);
-            if port == bus_port {
-                continue;
-            }
+            let (reserved, reserved_bus) = (Port::free()?, Port::free()?);
+            let (port, bus_port) = (reserved.number(), reserved_bus.number());
             let folder = new_folder("redis")?;
             let config = folder.join("redis.conf");
             // The shell starts first, because it removes the folder.
@@ -103,7 +103,8 @@ impl RedisServer {
                 ),
             )?;
             let server = Self {
-                port,
+                port: reserved,
+                _bus_port: reserved_bus,
                 certificates: None,
                 supervisor,
             };
@@ -131,7 +132,7 @@ impl RedisServer {
             Some(_) => "rediss",
             None => "redis",
         };
-        format!("{scheme}://127.0.0.1:{}", self.port)
+        format!("{scheme}://127.0.0.1:{}", self.port.number())
     }
 
     /// The URL of its Unix socket, such as `redis+unix:///tmp/redis-42-8c6976e5/redis.sock`.
@@ -141,7 +142,7 @@ impl RedisServer {
 
     /// The port of the server on the loopback interface.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// The certificates that a client needs; `None` if the server does not speak TLS.
