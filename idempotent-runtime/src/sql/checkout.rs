@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 
 use super::database::records::Records;
@@ -58,6 +59,14 @@ impl<DB: Records> Checkout<DB> {
     pub(crate) fn release(mut self) {
         self.reusable = true;
     }
+}
+
+/// Whether other users of the pool may wait for the connections of this process.
+pub(crate) fn is_exhausted<DB: Records>(pool: &Pool<DB>) -> bool {
+    let most = pool.options().get_max_connections();
+    // The pool counts an idle connection after it gave the connection away. For a moment the number is below zero, and wraps.
+    let has_idle = (1..=most as usize).contains(&pool.num_idle());
+    pool.size() >= most && !has_idle
 }
 
 impl<DB: Records> Deref for Checkout<DB> {

@@ -64,23 +64,12 @@ impl<T> Queues<T> {
     /// Waits until all earlier turns of the key have ended, or the queue is stuck.
     pub(crate) async fn wait_turn(&self, key: String) -> Turn<'_, T> {
         let mut turn = self.join(key);
-        let mut finished = turn.queue.finished.load(Ordering::Relaxed);
-        let mut first = pin!(Arc::clone(&turn.queue.first).lock_owned());
-        if Handle::try_current().is_err() {
-            turn.inherited = Some(first.await);
-            return turn;
+        turn.inherited = turn.queue.first_or_stuck().await;
+        if turn.inherited.is_none() {
+            // The queue may have moved at the last moment.
+            turn.inherited = Arc::clone(&turn.queue.first).try_lock_owned().ok();
         }
-        loop {
-            if let Ok(inherited) = timeout(STUCK, &mut first).await {
-                turn.inherited = Some(inherited);
-                return turn;
-            }
-            let before = finished;
-            finished = turn.queue.finished.load(Ordering::Relaxed);
-            if finished == before {
-                return turn;
-            }
-        }
+        turn
     }
 
     fn join(&self, key: String) -> Turn<'_, T> {
@@ -103,6 +92,27 @@ impl<T> Queues<T> {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Queue<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Queue<T> {
+    /// Waits until all earlier turns have ended. `None`: the queue is stuck.
+    async fn first_or_stuck(&self) -> Option<OwnedMutexGuard<Option<T>>> {
+        let mut finished = self.finished.load(Ordering::Relaxed);
+        let mut first = pin!(Arc::clone(&self.first).lock_owned());
+        if Handle::try_current().is_err() {
+            return Some(first.await);
+        }
+        loop {
+            if let Ok(inherited) = timeout(STUCK, &mut first).await {
+                return Some(inherited);
+            }
+            let before = finished;
+            finished = self.finished.load(Ordering::Relaxed);
+            if finished == before {
+                return None;
+            }
+        }
     }
 }
 
@@ -132,8 +142,12 @@ impl<T> Turn<'_, T> {
 
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
+        let had_turn = self.inherited.take().is_some();
+        // The turns that overtook this turn do not take what it passed on, and may wait for just this connection.
+        let left = self.queue.first.try_lock();
+        drop(left.ok().and_then(|mut left| left.take()));
         let mut queues = self.queues.lock();
-        if self.inherited.is_some() {
+        if had_turn {
             self.queue.finished.fetch_add(1, Ordering::Relaxed);
         }
         if self.queue.length.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -213,6 +227,18 @@ mod tests {
         assert!(others.iter_mut().all(|turn| turn.take().is_none()));
         drop((others, stuck));
         assert_eq!(queues.lock().len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_passed_on_is_dropped_if_all_others_have_overtaken() {
+        let queues = Queues::<Arc<()>>::default();
+        let mut stuck = try_turn(&queues, "key").expect("the queue is empty");
+        let overtaking = queues.wait_turn("key".to_owned()).await;
+        let resource = Arc::new(());
+        stuck.pass_on(Some(Arc::clone(&resource)));
+        drop(stuck);
+        assert_eq!(Arc::strong_count(&resource), 1);
+        drop(overtaking);
     }
 
     #[tokio::test(start_paused = true)]

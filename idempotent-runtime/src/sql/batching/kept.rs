@@ -7,7 +7,7 @@ use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
 
-use crate::sql::checkout::Checkout;
+use crate::sql::checkout::{Checkout, is_exhausted};
 use crate::sql::database::Database;
 use crate::sync::Mutex;
 
@@ -48,9 +48,7 @@ impl<DB: Database> Kept<DB> {
 
     /// Keeps the connection, unless other users of the pool may wait for it.
     pub(super) fn keep(&self, pool: &Pool<DB>, taken: Taken<DB>) {
-        let is_full = pool.size() >= pool.options().get_max_connections();
-        let is_exhausted = is_full && pool.num_idle() == 0;
-        if is_exhausted || taken.since.elapsed() >= LONGEST {
+        if is_exhausted(pool) || taken.since.elapsed() >= LONGEST {
             taken.connection.release();
         } else {
             let connection = taken.connection.into_idle();

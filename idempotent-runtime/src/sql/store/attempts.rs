@@ -11,7 +11,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 
 use crate::broken::broken;
-use crate::sql::checkout::Checkout;
+use crate::sql::checkout::{Checkout, is_exhausted};
 use crate::sql::database::Database;
 use crate::sql::failure;
 use crate::sql::retryable::is_retryable;
@@ -75,9 +75,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
 
     /// The connection for the next operation. `None` if other users of the pool may wait for it: it returns to the pool.
     pub(super) fn into_connection(self) -> Option<Checkout<DB>> {
-        let exhausted = self.pool.size() >= self.pool.options().get_max_connections();
-        self.connection
-            .filter(|_| !exhausted || self.pool.num_idle() > 0)
+        self.connection.filter(|_| !is_exhausted(self.pool))
     }
 
     /// A connection for the next attempt: the idle connection of an earlier attempt, or a connection of the pool.
