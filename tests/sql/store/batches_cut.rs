@@ -167,7 +167,10 @@ async fn a_server_that_is_killed_at_any_message_of_a_batch_keeps_what_it_acknowl
         for (key, claim) in keys.iter().zip(claims) {
             let is_stored = direct.get(key).await.unwrap().is_some();
             match claim {
-                Ok(claim) => assert!(claim == Claim::Claimed && is_stored, "{key}"),
+                Ok(claim) => assert!(
+                    claim == Claim::Claimed && is_stored,
+                    "{key}: {claim:?}, stored: {is_stored}"
+                ),
                 Err(error) if error.kind() == StoreErrorKind::NotApplied => {
                     assert!(!is_stored, "{key}");
                 }
