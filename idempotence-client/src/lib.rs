@@ -11,7 +11,7 @@ mod problem;
 mod profile;
 mod redirects;
 mod requests;
-mod tries;
+mod retry;
 mod unanswered;
 
 pub use self::answer::Answer;

@@ -12,7 +12,7 @@ use crate::backoff::Backoff;
 use crate::first_sent::FirstSent;
 use crate::key::{InvalidKey, OutgoingKey, TextIsNoKey};
 use crate::profile::{Convention, Profile};
-use crate::tries::{Patience, Tries};
+use crate::retry::{RetryLimits, RetryPolicy};
 
 /// A middleware that makes one key for each logical request, and repeats the request with it until it has the answer.
 ///
@@ -66,7 +66,7 @@ use crate::tries::{Patience, Tries};
 pub struct IdempotentRequests {
     is_guarded: Box<dyn Fn(&Request) -> bool + Send + Sync>,
     convention: Convention,
-    tries: Tries,
+    retry: RetryPolicy,
 }
 
 impl IdempotentRequests {
@@ -87,11 +87,11 @@ impl IdempotentRequests {
         let convention = Profile::default().convention();
         Self {
             is_guarded: Box::new(is_guarded),
-            tries: Tries {
+            retry: RetryPolicy {
                 replay: convention.replay.clone(),
                 never_stored: convention.never_stored,
                 response_limit: 1024 * 1024,
-                patience: Some(Patience {
+                limits: Some(RetryLimits {
                     deadline: Duration::from_mins(1),
                     try_timeout: Duration::from_secs(10),
                     backoff: Backoff {
@@ -108,8 +108,8 @@ impl IdempotentRequests {
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
         self.convention = profile.convention();
-        self.tries.replay.clone_from(&self.convention.replay);
-        self.tries.never_stored = self.convention.never_stored;
+        self.retry.replay.clone_from(&self.convention.replay);
+        self.retry.never_stored = self.convention.never_stored;
         self
     }
 
@@ -124,7 +124,7 @@ impl IdempotentRequests {
     /// The header that is `true` in a replay.
     #[must_use]
     pub fn replay_header(mut self, name: HeaderName) -> Self {
-        self.tries.replay = Some(name);
+        self.retry.replay = Some(name);
         self
     }
 
@@ -141,21 +141,21 @@ impl IdempotentRequests {
     /// deadline below 10 s this is a tenth of the deadline, and with a shorter [`try_timeout`](Self::try_timeout) this time.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.patience(|patience| patience.deadline = deadline)
+        self.limits(|limits| limits.deadline = deadline)
     }
 
     /// How long one try may take, with the body of its answer. Default: 10 s. An answer that takes longer is not lost: the server
     /// stores it, and the next try gets it.
     #[must_use]
     pub fn try_timeout(self, limit: Duration) -> Self {
-        self.patience(|patience| patience.try_timeout = limit)
+        self.limits(|limits| limits.try_timeout = limit)
     }
 
     /// The ceilings of the pauses if the server names no time: the first, doubled after each try, up to `longest`. A pause is a
     /// random part of its ceiling. Default: 1 s and 10 s.
     #[must_use]
     pub fn backoff(self, first: Duration, longest: Duration) -> Self {
-        self.patience(|patience| patience.backoff = Backoff { first, longest })
+        self.limits(|limits| limits.backoff = Backoff { first, longest })
     }
 
     /// Sends each request once: another middleware, for example `reqwest-retry`, repeats it. Errors stay as reqwest returns them.
@@ -164,7 +164,7 @@ impl IdempotentRequests {
     /// `reqwest-retry` reads neither `Retry-After` nor problems. It stops at a 409 of a running request, and repeats each 5xx.
     #[must_use]
     pub fn without_retries(mut self) -> Self {
-        self.tries.patience = None;
+        self.retry.limits = None;
         self
     }
 
@@ -175,13 +175,13 @@ impl IdempotentRequests {
     /// `multipart/x-mixed-replace`), and with 0 each body of a success is passed on while it arrives.
     #[must_use]
     pub fn response_limit(mut self, bytes: usize) -> Self {
-        self.tries.response_limit = bytes;
+        self.retry.response_limit = bytes;
         self
     }
 
-    fn patience(mut self, set: impl FnOnce(&mut Patience)) -> Self {
-        if let Some(patience) = &mut self.tries.patience {
-            set(patience);
+    fn limits(mut self, set: impl FnOnce(&mut RetryLimits)) -> Self {
+        if let Some(limits) = &mut self.retry.limits {
+            set(limits);
         }
         self
     }
@@ -194,7 +194,7 @@ impl IdempotentRequests {
     ) -> Result<Option<OutgoingKey>> {
         let given = extensions.get::<OutgoingKey>().cloned();
         let first_sent = extensions.get::<FirstSent>().copied();
-        let used = extensions.get::<Used>();
+        let used = extensions.get::<SentKey>();
         let used = used.filter(|used| used.is_of(request)).cloned();
         let has_method = self.convention.methods.contains(request.method());
         if given.is_none() && !(has_method && (self.is_guarded)(request)) {
@@ -222,7 +222,7 @@ impl IdempotentRequests {
         let first_sent = first_sent.or(earlier).unwrap_or_else(FirstSent::now);
         self.add_first_sent(request, first_sent);
         // A retry middleware outside of this one sends the same logical request again, with the same extensions.
-        extensions.insert(Used {
+        extensions.insert(SentKey {
             key: key.clone(),
             method: request.method().clone(),
             url: request.url().clone(),
@@ -244,14 +244,14 @@ impl IdempotentRequests {
 /// The key of a request that was sent and the time of its first try, in its extensions. A key of the caller has the type
 /// [`OutgoingKey`] there, and another middleware with other servers must not take a made key for it.
 #[derive(Clone)]
-struct Used {
+struct SentKey {
     key: OutgoingKey,
     method: Method,
     url: Url,
     first_sent: FirstSent,
 }
 
-impl Used {
+impl SentKey {
     fn is_of(&self, request: &Request) -> bool {
         self.method == *request.method() && self.url == *request.url()
     }
@@ -268,7 +268,7 @@ impl Middleware for IdempotentRequests {
         let Some(key) = self.add_key(&mut request, extensions)? else {
             return next.run(request, extensions).await;
         };
-        self.tries.send(key, request, extensions, next).await
+        self.retry.send(key, request, extensions, next).await
     }
 }
 
@@ -276,7 +276,7 @@ impl fmt::Debug for IdempotentRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IdempotentRequests")
             .field("convention", &self.convention)
-            .field("tries", &self.tries)
+            .field("tries", &self.retry)
             .finish_non_exhaustive()
     }
 }

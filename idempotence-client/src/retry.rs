@@ -18,7 +18,7 @@ use crate::unanswered::{Failure, Unanswered};
 
 /// How one request is sent.
 #[derive(Debug, Clone)]
-pub(crate) struct Tries {
+pub(crate) struct RetryPolicy {
     /// The header of a replay.
     pub(crate) replay: Option<HeaderName>,
     /// An answer with one of these statuses is no replay.
@@ -26,7 +26,7 @@ pub(crate) struct Tries {
     /// The longest body of an answer that is read before the caller gets the response, in bytes.
     pub(crate) response_limit: usize,
     /// `None` if another middleware repeats requests.
-    pub(crate) patience: Option<Patience>,
+    pub(crate) limits: Option<RetryLimits>,
 }
 
 /// A try with less time than this would only lose the last answer.
@@ -34,14 +34,14 @@ const SHORTEST_TRY: Duration = Duration::from_secs(1);
 
 /// How long a request is repeated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct RetryLimits {
     /// The time of all tries and pauses.
     pub(crate) deadline: Duration,
     pub(crate) try_timeout: Duration,
     pub(crate) backoff: Backoff,
 }
 
-impl Patience {
+impl RetryLimits {
     /// Whether enough of the remaining time is left for a try after this pause.
     fn has_time_after(&self, pause: Duration, remaining: Duration) -> bool {
         let shortest = SHORTEST_TRY.min(self.try_timeout).min(self.deadline / 10);
@@ -50,7 +50,7 @@ impl Patience {
     }
 }
 
-impl Tries {
+impl RetryPolicy {
     pub(crate) async fn send(
         &self,
         key: OutgoingKey,
@@ -58,8 +58,8 @@ impl Tries {
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
-        if let Some(patience) = self.patience {
-            return self.repeat(patience, key, request, extensions, next).await;
+        if let Some(limits) = self.limits {
+            return self.repeat(limits, key, request, extensions, next).await;
         }
         let (response, _) = self.once(&key, 1, request, extensions, next).await?;
         Ok(response)
@@ -68,25 +68,25 @@ impl Tries {
     /// Sends the request until its answer is final, or the deadline leaves no time for another one.
     async fn repeat(
         &self,
-        patience: Patience,
+        limits: RetryLimits,
         key: OutgoingKey,
         mut request: Request,
         extensions: &mut Extensions,
         next: Next<'_>,
     ) -> Result<Response> {
         let (method, server) = (request.method().clone(), request.url().origin());
-        let end = Instant::now().checked_add(patience.deadline);
+        let end = Instant::now().checked_add(limits.deadline);
         let mut tries = 0;
         loop {
             let again = request.try_clone();
             let is_repeatable = again.is_some();
             tries += 1;
             let once = self.once(&key, tries, request, extensions, next.clone());
-            let result = timeout(patience.try_timeout.min(remaining(end)), once).await;
+            let result = timeout(limits.try_timeout.min(remaining(end)), once).await;
             let (outcome, advice) = judge(result);
             if let (Some(again), Advice::Repeat(named)) = (again, advice) {
-                let pause = patience.backoff.pause(tries, named);
-                if patience.has_time_after(pause, remaining(end)) {
+                let pause = limits.backoff.pause(tries, named);
+                if limits.has_time_after(pause, remaining(end)) {
                     drop(outcome);
                     sleep(pause).await;
                     request = again;
