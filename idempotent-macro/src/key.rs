@@ -179,7 +179,7 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
         if !is_path(part) {
             return Err(no_path(option, part, text.span()));
         }
-        unhook(part);
+        hide_from_suggestions(part);
     }
     Ok(parts.into_iter().collect())
 }
@@ -277,13 +277,13 @@ fn is_path(expr: &Expr) -> bool {
 }
 
 /// Prevents rustc from proposing a similar field name as a replacement for the whole string.
-fn unhook(expr: &mut Expr) {
+fn hide_from_suggestions(expr: &mut Expr) {
     if let Expr::Field(field) = expr {
         match &mut field.member {
             Member::Named(name) => name.set_span(name.span().resolved_at(Span::mixed_site())),
             Member::Unnamed(index) => index.span = index.span.resolved_at(Span::mixed_site()),
         }
-        unhook(&mut field.base);
+        hide_from_suggestions(&mut field.base);
     }
 }
 
@@ -311,18 +311,18 @@ pub fn unknown(
     function: &Function,
     names: &[String],
 ) -> syn::Error {
-    let upload = &function.sig.ident;
+    let function_name = &function.sig.ident;
     if function.hides(name) {
         let message = format_args!(
             "`{name}` is bound by a pattern, which `#[async_trait]` moves into the body"
         );
         let help = format_args!(
-            "give that argument of `{upload}` a name, and use the pattern in the body"
+            "give that argument of `{function_name}` a name, and use the pattern in the body"
         );
         return error(root.span(), message, help);
     }
     if name == "self" {
-        let message = format_args!("`{option}` names `self`, and `{upload}` has no `self`");
+        let message = format_args!("`{option}` names `self`, and `{function_name}` has no `self`");
         let help = match names {
             [] => format!("add `&self` to the arguments; {}", without_parts(option)),
             names => {
@@ -335,7 +335,7 @@ pub fn unknown(
         };
         return error(root.span(), message, help);
     }
-    let message = format_args!("`{upload}` has no argument named `{name}`");
+    let message = format_args!("`{function_name}` has no argument named `{name}`");
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match closest(name, &names) {
         Some(name) => error(root.span(), message, format_args!("did you mean `{name}`?")),
