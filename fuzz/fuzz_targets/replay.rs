@@ -57,12 +57,12 @@ macro_rules! call {
 /// Makes a call, replaces the result in its record, and calls again.
 macro_rules! replayed_as {
     ($($type:ty: $value:expr,)*) => {
-        async fn replayed(form: &str, somes: u32, result: &[u8]) {
+        async fn replayed(form: &str, option_depth: u32, result: &[u8]) {
             $({
                 let store = MemoryStore::new();
                 let first = call!(store, $type, Ok($value));
                 assert!(first.is_ok(), "{first:?}");
-                let changed = changed(&store, form, somes, result).await;
+                let changed = changed(&store, form, option_depth, result).await;
                 let again = call!(changed, $type, again());
                 if let Err(error) = again {
                     assert!(matches!(error, Error::ResultUnavailable(_)), "{error:?}");
@@ -90,7 +90,7 @@ fn again<T>() -> T {
 
 // From: idem1 D … codec=json:ok:0:9f86d081
 // To:   idem1 D … codec=bits:ok:2:9f86d081
-async fn changed(store: &MemoryStore, form: &str, somes: u32, result: &[u8]) -> MemoryStore {
+async fn changed(store: &MemoryStore, form: &str, option_depth: u32, result: &[u8]) -> MemoryStore {
     let key = format!("idem:fuzz:{}", Fingerprint::of(&(1,)).expect("an integer"));
     let entry = store.get(&key).await.expect("a map answers");
     let record = entry.expect("the record is stored").value;
@@ -98,7 +98,7 @@ async fn changed(store: &MemoryStore, form: &str, somes: u32, result: &[u8]) -> 
     let line = std::str::from_utf8(line).expect("the line is UTF-8");
     let (head, codec) = line.rsplit_once(" codec=").expect("a codec");
     let (_, schema) = codec.rsplit_once(':').expect("a schema");
-    let mut record = format!("{head} codec={form}:ok:{somes}:{schema}\n").into_bytes();
+    let mut record = format!("{head} codec={form}:ok:{option_depth}:{schema}\n").into_bytes();
     record.extend_from_slice(result);
     let changed = MemoryStore::new();
     let record = Bytes::from(record);
@@ -108,14 +108,14 @@ async fn changed(store: &MemoryStore, form: &str, somes: u32, result: &[u8]) -> 
 }
 
 fuzz_target!(|input: &[u8]| {
-    let [form, somes, result @ ..] = input else {
+    let [form, option_depth, result @ ..] = input else {
         return;
     };
     let form = ["json", "msgpack", "bits", "none"][usize::from(form % 4)];
-    let somes = if *somes == 255 {
+    let option_depth = if *option_depth == 255 {
         u32::MAX
     } else {
-        u32::from(*somes)
+        u32::from(*option_depth)
     };
-    CLOCK.with(|clock| clock.block_on(replayed(form, somes, result)));
+    CLOCK.with(|clock| clock.block_on(replayed(form, option_depth, result)));
 });

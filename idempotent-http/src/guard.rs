@@ -168,7 +168,7 @@ where
         let finish = handler.finish(ending, Request::from_parts(head, body));
         match finish.await {
             Ok(answer) => Ok(answer?.into_response(&config.marks())),
-            Err(error) => Ok(plan.refuse(Rejection::of(error, None, lang))),
+            Err(error) => Ok(plan.refuse(Rejection::new(error, None, lang))),
         }
     }
 }
@@ -289,7 +289,7 @@ impl<'a> Plan<'a> {
             Ok(answer) => answer.into_response(&self.config.marks()),
             Err(error) => {
                 let lang = lang::from_headers(&head.headers);
-                let rejection = Rejection::of(error, location.into_inner(), lang);
+                let rejection = Rejection::new(error, location.into_inner(), lang);
                 self.refuse(rejection)
             }
         }

@@ -39,7 +39,7 @@ use idempotent_runtime::port::http::{Problem, built_in, text_of_the_program};
 use idempotent_runtime::{ClientAction, Lang};
 use sha2::{Digest, Sha256};
 
-use self::json::Unread;
+use self::json::UnreadJson;
 use self::select::Path;
 use crate::content_type::{self, is_form, is_json};
 
@@ -225,9 +225,9 @@ impl Members {
     fn canonical(&self, body: &[u8]) -> Result<Option<String>, PayloadFault> {
         let value = match json::parse(body) {
             Ok(value) => value,
-            Err(Unread::NotJson) => return Ok(None),
-            Err(Unread::DuplicateMember) => return Err(PayloadFault::DuplicateMember),
-            Err(Unread::TooDeep) => return Err(PayloadFault::TooDeep),
+            Err(UnreadJson::NotJson) => return Ok(None),
+            Err(UnreadJson::DuplicateMember) => return Err(PayloadFault::DuplicateMember),
+            Err(UnreadJson::TooDeep) => return Err(PayloadFault::TooDeep),
         };
         let value = match self {
             Self::All => value,

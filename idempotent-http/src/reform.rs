@@ -50,7 +50,7 @@ impl Config {
         let problem = match (form, &error) {
             // The handler has chosen no language.
             (RefusalForm::Page(lang), Some(error)) if problem.lang == Lang::default() => {
-                Problem::of(error, lang)
+                Problem::from_error(error, lang)
             }
             _ => problem.clone(),
         };

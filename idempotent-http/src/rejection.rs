@@ -64,9 +64,9 @@ impl Rejection {
     }
 
     /// The refusal of a call.
-    pub(super) fn of(error: Error, location: Option<HeaderValue>, lang: Lang) -> Self {
+    pub(super) fn new(error: Error, location: Option<HeaderValue>, lang: Lang) -> Self {
         Self {
-            problem: Box::new(Problem::of(&error, lang)),
+            problem: Box::new(Problem::from_error(&error, lang)),
             error: Some(Arc::new(error)),
             location,
             challenge: None,
@@ -93,7 +93,7 @@ impl Rejection {
                 "服务器无法使用该请求的路由",
             ),
         };
-        let mut rejection = Self::of(error, None, lang);
+        let mut rejection = Self::new(error, None, lang);
         let problem = &mut rejection.problem;
         problem.code = no_route.code();
         problem.title = built_in(lang, title, zh_title).into();

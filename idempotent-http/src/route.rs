@@ -141,7 +141,7 @@ pub(crate) fn endpoint_of(method: &Method, path: &str) -> Result<Endpoint, Inval
                 recent.set(Some(route));
                 Ok(Endpoint::of_route(route))
             }
-            Found::OneTooMany(route) => Ok(Endpoint::of_dynamic_route(route)),
+            Found::Uncached(route) => Ok(Endpoint::of_dynamic_route(route)),
         }
     })
 }
@@ -157,7 +157,7 @@ struct Routes {
 
 enum Found {
     Kept(&'static RouteName),
-    OneTooMany(RouteName),
+    Uncached(RouteName),
 }
 
 impl Routes {
@@ -175,14 +175,14 @@ impl Routes {
         drop(kept);
         let route = RouteName::new(method, path)?;
         if is_full {
-            return Ok(Found::OneTooMany(route));
+            return Ok(Found::Uncached(route));
         }
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(route) = kept.find(hash, |route| route.is(method, path)) {
             return Ok(Found::Kept(route));
         }
         if kept.len() >= self.most {
-            return Ok(Found::OneTooMany(route));
+            return Ok(Found::Uncached(route));
         }
         let route: &'static RouteName = Box::leak(Box::new(route));
         kept.insert_unique(hash, route, |route| {

@@ -108,7 +108,7 @@ fn stored(form: Form, bytes: Vec<u8>, tail: Bytes) -> Stored {
         failure: false,
         schema: VERSION,
         form,
-        somes: 0,
+        option_depth: 0,
         bytes: bytes.into(),
         tail,
     }

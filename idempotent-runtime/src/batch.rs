@@ -35,20 +35,20 @@ use tokio::runtime::Handle;
 #[cfg(any(test, feature = "shuttle"))]
 pub(crate) use self::broken::Broken;
 pub(crate) use self::local_queue::Submitted;
-use self::local_queue::{LocalQueue, Shared};
+use self::local_queue::{LocalQueue, QueueContext};
 pub(crate) use self::queue::Limits;
-pub(crate) use self::transport::{Answer, Batched, Operation, Transport};
+pub(crate) use self::transport::{Answer, BatchTypes, Operation, Transport};
 use crate::broken::broken;
 use crate::sync::{AtomicUsize, RwLock};
 
 /// The batches on one connection.
-pub(crate) struct Batches<T: Batched> {
-    shared: Arc<Shared<T>>,
+pub(crate) struct Batches<T: BatchTypes> {
+    shared: Arc<QueueContext<T>>,
     queues: RwLock<Vec<Arc<LocalQueue<T>>>>,
 }
 
 /// How to send an operation.
-pub(crate) enum Route<'a, T: Batched> {
+pub(crate) enum Route<'a, T: BatchTypes> {
     /// The caller sends the operation by itself, and drops this after the answer.
     Inline(Option<InlinePermit<'a>>),
     /// The operation is queued, and sent together with others.
@@ -59,14 +59,14 @@ pub(crate) enum Route<'a, T: Batched> {
 pub(crate) struct InlinePermit<'a>(&'a AtomicUsize);
 
 /// Sends to the queue of the current runtime.
-pub(crate) struct QueueSender<T: Batched> {
+pub(crate) struct QueueSender<T: BatchTypes> {
     local: Arc<LocalQueue<T>>,
     runtime: Handle,
 }
 
 impl<T: Transport> Batches<T> {
     pub(crate) fn new(transport: T, limits: Limits) -> Self {
-        let shared = Shared {
+        let shared = QueueContext {
             transport,
             limits,
             inline: AtomicUsize::new(0),
@@ -80,7 +80,7 @@ impl<T: Transport> Batches<T> {
 
     /// The route of an operation that is sent now. Outside of a runtime its caller sends it.
     pub(crate) fn route(&self) -> Route<'_, T> {
-        let Shared { limits, inline, .. } = &*self.shared;
+        let QueueContext { limits, inline, .. } = &*self.shared;
         if self.shared.tasks.load(Ordering::Relaxed) == 0 && !broken!(Broken::QueuesAlone) {
             let permit = InlinePermit(inline);
             if inline.fetch_add(1, Ordering::Relaxed) < limits.inline {
@@ -117,11 +117,11 @@ impl<T: Transport> Batches<T> {
     }
 }
 
-impl<T: Transport> Shared<T> {
+impl<T: Transport> QueueContext<T> {
     /// Notes that a task of a queue has ended.
     fn end_task(&self) {
         self.tasks.fetch_sub(1, Ordering::AcqRel);
-        self.transport.rest();
+        self.transport.on_idle();
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for InlinePermit<'_> {
 }
 
 #[cfg(any(test, feature = "shuttle"))]
-impl<T: Batched> Batches<T> {
+impl<T: BatchTypes> Batches<T> {
     /// Whether operations wait and no task will ever take them.
     pub(crate) fn is_stuck(&self) -> bool {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ impl<T: Batched> Batches<T> {
     }
 }
 
-impl<T: Batched> fmt::Debug for Batches<T> {
+impl<T: BatchTypes> fmt::Debug for Batches<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batches").finish_non_exhaustive()
     }

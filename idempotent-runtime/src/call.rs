@@ -21,7 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::call::further::More;
+use crate::call::further::RareParts;
 use crate::call::token_text::TokenText;
 use crate::error::{Error, Failure, Site};
 use crate::handle::Idempotency;
@@ -37,16 +37,16 @@ use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::several::Several;
 use crate::protocol::wait;
 use crate::store::Claim;
 
 /// A call whose key is not complete yet.
 #[must_use = "a call does nothing until it is claimed"]
-pub struct Call(Result<Open, Error>);
+pub struct Call(Result<OpenCall, Error>);
 
-struct Open {
+struct OpenCall {
     /// Its key, its durations and its span are not known until the claim. It is here from the start, because it is large: the
     /// claim moves it once.
     context: CallContext,
@@ -54,7 +54,7 @@ struct Open {
     /// The hash of the key in the table of calls in flight.
     hash: u64,
     /// Boxed, because hashers are large, and few calls have a payload or further keys.
-    more: Option<Box<More>>,
+    more: Option<Box<RareParts>>,
     has_token: bool,
     /// The token is the key.
     keyed_by_token: bool,
@@ -71,7 +71,7 @@ impl Call {
     pub fn new(endpoint: Endpoint, policy: Policy, using: Option<&Idempotency>) -> Self {
         let handle = using.cloned().or_else(Idempotency::current);
         Self(match handle.map(Idempotency::into_shared) {
-            Some(shared) => Ok(Open {
+            Some(shared) => Ok(OpenCall {
                 key: shared.keying().hasher(),
                 hash: 0,
                 more: None,
@@ -207,7 +207,7 @@ impl Call {
                     (answer, true)
                 } else {
                     let deadline = lease.call().shared.deadline();
-                    let mut first = Attempt::first(claim.send(), deadline);
+                    let mut first = StoreAttempt::first(claim.send(), deadline);
                     let answer = (&mut first).await;
                     // Ends an attempt that timed out before the next attempt starts.
                     (answer, !first.has_waited())
@@ -264,7 +264,7 @@ impl Call {
                 let more = open.more.map(|more| *more).unwrap_or_default();
                 Start::Several(Box::new(more.several(open.context)))
             }
-            Ok(Open { context, hash, .. }) => Start::One(Lease::new(context, hash)),
+            Ok(OpenCall { context, hash, .. }) => Start::One(Lease::new(context, hash)),
             Err(error) => Start::Refused(error),
         }
     }
@@ -279,7 +279,7 @@ impl fmt::Debug for Call {
     }
 }
 
-impl Open {
+impl OpenCall {
     fn payload_hasher(&mut self) -> &mut Hasher {
         let keying = self.context.shared.keying();
         self.more.get_or_insert_default().payload(keying)

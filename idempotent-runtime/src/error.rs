@@ -18,7 +18,7 @@ mod texts;
 pub(crate) mod wait;
 
 pub use self::call::Error;
-pub(crate) use self::duplicate::Known;
+pub(crate) use self::duplicate::DuplicateFacts;
 pub use self::duplicate::{Duplicate, DuplicateState};
 pub use self::failure::Failure;
 pub use self::failure::{Site, Subject};

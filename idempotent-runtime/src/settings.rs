@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::error::SetupError;
 use crate::settings::endpoint_info::EndpointInfo;
-use crate::settings::table::{Layer, Table};
+use crate::settings::table::{SettingsTable, SourceSettings};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
@@ -192,7 +192,7 @@ impl Settings {
         Ok(EndpointInfo::new(endpoint, None, &resolved))
     }
 
-    fn read_or_explain(&self) -> Result<Table, SetupError> {
+    fn read_or_explain(&self) -> Result<SettingsTable, SetupError> {
         let table = self.read();
         table.map_err(|problems| SetupError::new(problems.join("\n")))
     }
@@ -200,18 +200,18 @@ impl Settings {
     /// Reads and checks the settings. The error has one line for each mistake.
     ///
     /// Blocks the thread while it reads the file.
-    pub(crate) fn read(&self) -> Result<Table, Vec<String>> {
+    pub(crate) fn read(&self) -> Result<SettingsTable, Vec<String>> {
         let mut problems = Vec::new();
         #[cfg(feature = "toml")]
         let file = match &self.file {
             Some(path) => file::read(path, &mut problems),
-            None => Layer::default(),
+            None => SourceSettings::default(),
         };
         #[cfg(not(feature = "toml"))]
-        let (Self {}, file) = (self, Layer::default());
+        let (Self {}, file) = (self, SourceSettings::default());
         let env = env::read(env::process_variables(), &mut problems);
         if problems.is_empty() {
-            Ok(Table::new(file, env))
+            Ok(SettingsTable::new(file, env))
         } else {
             Err(problems)
         }

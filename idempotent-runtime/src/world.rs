@@ -49,7 +49,7 @@ fn draw(bits: &mut [u8]) {
 /// millisecond.
 pub(crate) fn owner_bits(moment: Moment) -> u128 {
     thread_local! {
-        static BATCH: RefCell<Batch> = const { RefCell::new(Batch::EMPTY) };
+        static BATCH: RefCell<DrawnBits> = const { RefCell::new(DrawnBits::EMPTY) };
     }
     #[cfg(test)]
     if let Some(bits) = simulated::random_bits() {
@@ -59,14 +59,14 @@ pub(crate) fn owner_bits(moment: Moment) -> u128 {
 }
 
 /// Random bits that are drawn in advance.
-struct Batch {
+struct DrawnBits {
     drawn: Moment,
     used: usize,
     size: usize,
     bits: [[u8; 16]; LARGEST_BATCH],
 }
 
-impl Batch {
+impl DrawnBits {
     const EMPTY: Self = Self {
         drawn: Moment {
             since_1970: Duration::ZERO,
@@ -215,7 +215,7 @@ mod tests {
     struct Draws(Vec<usize>);
 
     impl Draws {
-        fn next(&mut self, batch: &mut Batch, now: Moment) -> u128 {
+        fn next(&mut self, batch: &mut DrawnBits, now: Moment) -> u128 {
             batch.next(now, |bits| {
                 self.0.push(bits.len() / 16);
                 for (index, owner) in bits.chunks_exact_mut(16).enumerate() {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_busy_thread_draws_more_owners_at_once() {
-        let (mut batch, mut draws) = (Batch::EMPTY, Draws::default());
+        let (mut batch, mut draws) = (DrawnBits::EMPTY, Draws::default());
         let owners = (0..200).map(|call| draws.next(&mut batch, after(call)));
         let owners: std::collections::HashSet<_> = owners.collect();
         assert_eq!(owners.len(), 200, "each owner is used once");
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_rare_call_draws_only_its_own_bits() {
-        let (mut batch, mut draws) = (Batch::EMPTY, Draws::default());
+        let (mut batch, mut draws) = (DrawnBits::EMPTY, Draws::default());
         for call in 0..5 {
             draws.next(&mut batch, after(1001 * call));
         }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn drawn_owners_expire_after_a_millisecond() {
-        let (mut batch, mut draws) = (Batch::EMPTY, Draws::default());
+        let (mut batch, mut draws) = (DrawnBits::EMPTY, Draws::default());
         for call in [0, 1, 2, 3] {
             draws.next(&mut batch, after(call));
         }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_copy_of_the_process_draws_its_own_owners() {
-        let (mut batch, mut draws) = (Batch::EMPTY, Draws::default());
+        let (mut batch, mut draws) = (DrawnBits::EMPTY, Draws::default());
         for call in 0..4 {
             draws.next(&mut batch, after(call));
         }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_draws_new_owners() {
-        let (mut batch, mut draws) = (Batch::EMPTY, Draws::default());
+        let (mut batch, mut draws) = (DrawnBits::EMPTY, Draws::default());
         for call in 10..14 {
             draws.next(&mut batch, after(call));
         }

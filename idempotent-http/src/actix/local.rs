@@ -227,6 +227,6 @@ where
             let response = self.call(request).await;
             response.or_else(|error| local.answer(error))
         });
-        Finish::of(shared, LocalRun(Box::pin(run)))
+        Finish::from_run(shared, LocalRun(Box::pin(run)))
     }
 }

@@ -82,25 +82,25 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: MessageBody + 'static,
 {
-    fn pass(&self, request: ServiceRequest, form: RefusalForm) -> Step<S::Future, B> {
-        Step::Passed {
+    fn pass(&self, request: ServiceRequest, form: RefusalForm) -> ServiceStep<S::Future, B> {
+        ServiceStep::Passed {
             config: Arc::clone(&self.config),
             form,
             future: self.service.call(request),
         }
     }
 
-    fn guard(&self, request: ServiceRequest) -> Step<S::Future, B> {
+    fn guard(&self, request: ServiceRequest) -> ServiceStep<S::Future, B> {
         let Some(head) = convert::head_of(request.request()) else {
             let error = ErrorBadRequest("the method or the URI of the request cannot be read");
-            return Step::answered(Err(error));
+            return ServiceStep::answered(Err(error));
         };
         match self.config.guarding(&head) {
             Guarding::No => self.pass(request, self.config.refusal_form(&head)),
             Guarding::Unsupported => {
                 let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
                 let local = Local::new(request.into_parts().0);
-                Step::answered(
+                ServiceStep::answered(
                     local.respond(
                         self.config
                             .refuse(rejection, self.config.refusal_form(&head)),
@@ -117,7 +117,7 @@ where
                 let body = RequestBody::new(payload, length);
                 let guarded = guard::guard(Arc::clone(&self.config), handler, head, body);
                 let future = Box::pin(guarded);
-                Step::Guarded {
+                ServiceStep::Guarded {
                     stamp,
                     local,
                     future,
@@ -134,7 +134,7 @@ pin_project! {
         B: MessageBody,
     {
         #[pin]
-        step: Step<F, B>,
+        step: ServiceStep<F, B>,
     }
 }
 
@@ -144,7 +144,7 @@ type Guarded<B> =
 
 pin_project! {
     #[project = StepProjection]
-    enum Step<F, B>
+    enum ServiceStep<F, B>
     where
         B: MessageBody,
     {
@@ -157,7 +157,7 @@ pin_project! {
 
 type Answered<B> = Result<ServiceResponse<GuardedBody<B>>, Error>;
 
-impl<F, B: MessageBody> Step<F, B> {
+impl<F, B: MessageBody> ServiceStep<F, B> {
     fn answered(answer: Answered<B>) -> Self {
         let answer = Some(answer);
         Self::Answered { answer }

@@ -11,7 +11,7 @@ use super::{KeyFault, read_key, usual_case};
 use crate::content_type::{is_file, is_form, is_json};
 use crate::key::text::KeySyntax;
 use crate::payload::form;
-use crate::payload::json::{self, Unread, Value};
+use crate::payload::json::{self, UnreadJson, Value};
 use crate::payload::select;
 
 /// One place in which a request may have its key.
@@ -147,9 +147,9 @@ impl Place {
 fn read_member(body: &[u8], path: &[String], syntax: KeySyntax) -> Result<Option<String>, Mistake> {
     let body = match json::parse(body) {
         Ok(body) => body,
-        Err(Unread::NotJson) => return Ok(None),
-        Err(Unread::DuplicateMember) => return Err(Mistake::DuplicateMember),
-        Err(Unread::TooDeep) => return Err(Mistake::TooDeep),
+        Err(UnreadJson::NotJson) => return Ok(None),
+        Err(UnreadJson::DuplicateMember) => return Err(Mistake::DuplicateMember),
+        Err(UnreadJson::TooDeep) => return Err(Mistake::TooDeep),
     };
     let text = match select::member(&body, path) {
         None | Some(Value::Null) => return Ok(None),

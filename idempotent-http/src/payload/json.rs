@@ -19,7 +19,7 @@ pub(crate) enum Value<'a> {
 
 /// Why a text was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum UnreadJson {
     /// The text is not JSON (RFC 8259), or a string in it is not Unicode.
     NotJson,
     /// An object has two members with one name. Parsers differ in which of the two they take.
@@ -29,15 +29,15 @@ pub(crate) enum Unread {
 }
 
 /// Reads one JSON value with white space around it.
-pub(crate) fn parse(body: &[u8]) -> Result<Value<'_>, Unread> {
-    let text = std::str::from_utf8(body).map_err(|_| Unread::NotJson)?;
+pub(crate) fn parse(body: &[u8]) -> Result<Value<'_>, UnreadJson> {
+    let text = std::str::from_utf8(body).map_err(|_| UnreadJson::NotJson)?;
     let mut reader = Reader { text, at: 0 };
     let value = reader.value(0)?;
     reader.skip_space();
     if reader.at == text.len() {
         Ok(value)
     } else {
-        Err(Unread::NotJson)
+        Err(UnreadJson::NotJson)
     }
 }
 
@@ -47,22 +47,22 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, depth: usize) -> Result<Value<'a>, Unread> {
+    fn value(&mut self, depth: usize) -> Result<Value<'a>, UnreadJson> {
         self.skip_space();
         match self.peek() {
             Some(b'n') => self.word("null", Value::Null),
             Some(b't') => self.word("true", Value::Bool(true)),
             Some(b'f') => self.word("false", Value::Bool(false)),
             Some(b'"') => Ok(Value::String(self.string()?)),
-            Some(b'[' | b'{') if depth == DEPTH => Err(Unread::TooDeep),
+            Some(b'[' | b'{') if depth == DEPTH => Err(UnreadJson::TooDeep),
             Some(b'[') => self.array(depth + 1),
             Some(b'{') => self.object(depth + 1),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => Err(Unread::NotJson),
+            _ => Err(UnreadJson::NotJson),
         }
     }
 
-    fn array(&mut self, depth: usize) -> Result<Value<'a>, Unread> {
+    fn array(&mut self, depth: usize) -> Result<Value<'a>, UnreadJson> {
         self.at += 1;
         let mut items = Vec::new();
         if self.take_after_space(b']') {
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn object(&mut self, depth: usize) -> Result<Value<'a>, Unread> {
+    fn object(&mut self, depth: usize) -> Result<Value<'a>, UnreadJson> {
         self.at += 1;
         let mut members = Vec::new();
         if self.take_after_space(b'}') {
@@ -95,12 +95,12 @@ impl<'a> Reader<'a> {
         }
         members.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         if members.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-            return Err(Unread::DuplicateMember);
+            return Err(UnreadJson::DuplicateMember);
         }
         Ok(Value::Object(members))
     }
 
-    fn number(&mut self) -> Result<Value<'a>, Unread> {
+    fn number(&mut self) -> Result<Value<'a>, UnreadJson> {
         let start = self.at;
         self.take(b'-');
         if !self.take(b'0') {
@@ -116,24 +116,24 @@ impl<'a> Reader<'a> {
         Ok(Value::Number(&self.text[start..self.at]))
     }
 
-    fn digits(&mut self) -> Result<(), Unread> {
+    fn digits(&mut self) -> Result<(), UnreadJson> {
         let start = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
         if self.at == start {
-            Err(Unread::NotJson)
+            Err(UnreadJson::NotJson)
         } else {
             Ok(())
         }
     }
 
-    fn string(&mut self) -> Result<Cow<'a, str>, Unread> {
+    fn string(&mut self) -> Result<Cow<'a, str>, UnreadJson> {
         self.expect(b'"')?;
         let mut start = self.at;
         let mut unescaped: Option<String> = None;
         loop {
-            match self.peek().ok_or(Unread::NotJson)? {
+            match self.peek().ok_or(UnreadJson::NotJson)? {
                 b'"' => {
                     let rest = &self.text[start..self.at];
                     self.at += 1;
@@ -149,15 +149,15 @@ impl<'a> Reader<'a> {
                     text.push(self.escaped()?);
                     start = self.at;
                 }
-                0..=0x1f => return Err(Unread::NotJson),
+                0..=0x1f => return Err(UnreadJson::NotJson),
                 _ => self.at += 1,
             }
         }
     }
 
     /// The character that an escape means, from the byte after the backslash.
-    fn escaped(&mut self) -> Result<char, Unread> {
-        let byte = self.peek().ok_or(Unread::NotJson)?;
+    fn escaped(&mut self) -> Result<char, UnreadJson> {
+        let byte = self.peek().ok_or(UnreadJson::NotJson)?;
         self.at += 1;
         Ok(match byte {
             b'"' | b'\\' | b'/' => char::from(byte),
@@ -167,12 +167,12 @@ impl<'a> Reader<'a> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.code_point(),
-            _ => return Err(Unread::NotJson),
+            _ => return Err(UnreadJson::NotJson),
         })
     }
 
     /// The character of `\u` and four digits, or of two such escapes in UTF-16.
-    fn code_point(&mut self) -> Result<char, Unread> {
+    fn code_point(&mut self) -> Result<char, UnreadJson> {
         let first = self.code_unit()?;
         let mut units = vec![first];
         if (0xd800..0xdc00).contains(&first) {
@@ -183,29 +183,29 @@ impl<'a> Reader<'a> {
         let mut characters = char::decode_utf16(units);
         match (characters.next(), characters.next()) {
             (Some(Ok(character)), None) => Ok(character),
-            _ => Err(Unread::NotJson),
+            _ => Err(UnreadJson::NotJson),
         }
     }
 
-    fn code_unit(&mut self) -> Result<u16, Unread> {
+    fn code_unit(&mut self) -> Result<u16, UnreadJson> {
         let digits = self.text.as_bytes().get(self.at..self.at + 4);
         self.at += 4;
         digits
-            .ok_or(Unread::NotJson)?
+            .ok_or(UnreadJson::NotJson)?
             .iter()
             .try_fold(0, |unit, byte| {
-                let digit = char::from(*byte).to_digit(16).ok_or(Unread::NotJson)?;
+                let digit = char::from(*byte).to_digit(16).ok_or(UnreadJson::NotJson)?;
                 #[expect(clippy::cast_possible_truncation, reason = "a digit is below 16")]
                 Ok((unit << 4) | digit as u16)
             })
     }
 
-    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>, Unread> {
+    fn word(&mut self, word: &str, value: Value<'a>) -> Result<Value<'a>, UnreadJson> {
         if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             Ok(value)
         } else {
-            Err(Unread::NotJson)
+            Err(UnreadJson::NotJson)
         }
     }
 
@@ -219,11 +219,11 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8) -> Result<(), Unread> {
+    fn expect(&mut self, byte: u8) -> Result<(), UnreadJson> {
         if self.take(byte) {
             Ok(())
         } else {
-            Err(Unread::NotJson)
+            Err(UnreadJson::NotJson)
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Reader<'a> {
         self.take(byte)
     }
 
-    fn expect_after_space(&mut self, byte: u8) -> Result<(), Unread> {
+    fn expect_after_space(&mut self, byte: u8) -> Result<(), UnreadJson> {
         self.skip_space();
         self.expect(byte)
     }
@@ -321,7 +321,7 @@ mod tests {
             "// c\n1",
             "1\u{a0}",
         ] {
-            assert_eq!(parse(text.as_bytes()), Err(Unread::NotJson), "{text:?}");
+            assert_eq!(parse(text.as_bytes()), Err(UnreadJson::NotJson), "{text:?}");
         }
         for bytes in [
             b"\"\xff\"".as_slice(),
@@ -330,7 +330,7 @@ mod tests {
         ] {
             assert_eq!(
                 parse(bytes),
-                Err(Unread::NotJson),
+                Err(UnreadJson::NotJson),
                 "{}",
                 bytes.escape_ascii()
             );
@@ -347,7 +347,7 @@ mod tests {
         ] {
             assert_eq!(
                 parse(text.as_bytes()),
-                Err(Unread::DuplicateMember),
+                Err(UnreadJson::DuplicateMember),
                 "{text}"
             );
         }
@@ -360,8 +360,11 @@ mod tests {
     fn the_nesting_is_limited() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(parse(nested(DEPTH).as_bytes()).is_ok());
-        assert_eq!(parse(nested(DEPTH + 1).as_bytes()), Err(Unread::TooDeep));
+        assert_eq!(
+            parse(nested(DEPTH + 1).as_bytes()),
+            Err(UnreadJson::TooDeep)
+        );
         let objects = r#"{"a":"#.repeat(100_000);
-        assert_eq!(parse(objects.as_bytes()), Err(Unread::TooDeep));
+        assert_eq!(parse(objects.as_bytes()), Err(UnreadJson::TooDeep));
     }
 }

@@ -56,13 +56,13 @@ struct Part {
 async fn read(mut form: Multipart<'_>) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
     while let Some(field) = form.next_field().await.ok()? {
-        parts.push(Part::of(field).await?);
+        parts.push(Part::from_field(field).await?);
     }
     Some(parts)
 }
 
 impl Part {
-    async fn of(mut field: Field<'_>) -> Option<Self> {
+    async fn from_field(mut field: Field<'_>) -> Option<Self> {
         let content_type = match field.headers().get(header::CONTENT_TYPE) {
             Some(value) => Some(value.to_str().ok()?.trim().to_owned()),
             None => None,

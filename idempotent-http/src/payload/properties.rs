@@ -131,12 +131,12 @@ fn any_text_is_json_if_and_only_if_another_parser_reads_it() {
                 assert!(other, "{shown}");
             }
             // The other parser does not look at surrogates of strings that it ignores.
-            Err(Unread::NotJson) if text.windows(2).any(|pair| pair == b"\\u") => {}
-            Err(Unread::NotJson) => {
+            Err(UnreadJson::NotJson) if text.windows(2).any(|pair| pair == b"\\u") => {}
+            Err(UnreadJson::NotJson) => {
                 refused += 1;
                 assert!(!other, "{shown}");
             }
-            Err(Unread::DuplicateMember | Unread::TooDeep) => {}
+            Err(UnreadJson::DuplicateMember | UnreadJson::TooDeep) => {}
         }
         Ok(())
     });

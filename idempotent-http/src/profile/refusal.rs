@@ -26,7 +26,7 @@ impl Table {
         error: &idempotent_runtime::Error,
         lang: Lang,
     ) -> Response<Bytes> {
-        let mut problem = Problem::of(error, lang);
+        let mut problem = Problem::from_error(error, lang);
         self.set_status(&mut problem);
         self.refuse(&problem, None)
     }

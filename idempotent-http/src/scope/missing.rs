@@ -47,13 +47,13 @@ impl Search {
 }
 
 /// The parts of a list, a map or a structure.
-struct Parts<'a> {
+struct SearchParts<'a> {
     search: &'a mut Search,
     is_empty: bool,
 }
 
-impl<'a> Parts<'a> {
-    fn of(search: &'a mut Search) -> Self {
+impl<'a> SearchParts<'a> {
+    fn new(search: &'a mut Search) -> Self {
         Self {
             search,
             is_empty: true,
@@ -94,13 +94,13 @@ macro_rules! given {
 impl<'a> ser::Serializer for &'a mut Search {
     type Ok = ();
     type Error = fmt::Error;
-    type SerializeSeq = Parts<'a>;
-    type SerializeTuple = Parts<'a>;
-    type SerializeTupleStruct = Parts<'a>;
-    type SerializeTupleVariant = Parts<'a>;
-    type SerializeMap = Parts<'a>;
-    type SerializeStruct = Parts<'a>;
-    type SerializeStructVariant = Parts<'a>;
+    type SerializeSeq = SearchParts<'a>;
+    type SerializeTuple = SearchParts<'a>;
+    type SerializeTupleStruct = SearchParts<'a>;
+    type SerializeTupleVariant = SearchParts<'a>;
+    type SerializeMap = SearchParts<'a>;
+    type SerializeStruct = SearchParts<'a>;
+    type SerializeStructVariant = SearchParts<'a>;
 
     given! {
         serialize_bool(bool),
@@ -173,16 +173,16 @@ impl<'a> ser::Serializer for &'a mut Search {
         self.nested(value)
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> Searched<Parts<'a>> {
-        Ok(Parts::of(self))
+    fn serialize_seq(self, _len: Option<usize>) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::new(self))
     }
 
-    fn serialize_tuple(self, _len: usize) -> Searched<Parts<'a>> {
-        Ok(Parts::of(self))
+    fn serialize_tuple(self, _len: usize) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::new(self))
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Searched<Parts<'a>> {
-        Ok(Parts::of(self))
+    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::new(self))
     }
 
     fn serialize_tuple_variant(
@@ -191,16 +191,16 @@ impl<'a> ser::Serializer for &'a mut Search {
         _index: u32,
         _variant: &'static str,
         _len: usize,
-    ) -> Searched<Parts<'a>> {
-        Ok(Parts::of_variant(self))
+    ) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::of_variant(self))
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> Searched<Parts<'a>> {
-        Ok(Parts::of(self))
+    fn serialize_map(self, _len: Option<usize>) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::new(self))
     }
 
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Searched<Parts<'a>> {
-        Ok(Parts::of(self))
+    fn serialize_struct(self, _name: &'static str, _len: usize) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::new(self))
     }
 
     fn serialize_struct_variant(
@@ -209,8 +209,8 @@ impl<'a> ser::Serializer for &'a mut Search {
         _index: u32,
         _variant: &'static str,
         _len: usize,
-    ) -> Searched<Parts<'a>> {
-        Ok(Parts::of_variant(self))
+    ) -> Searched<SearchParts<'a>> {
+        Ok(SearchParts::of_variant(self))
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Searched {
@@ -223,7 +223,7 @@ impl<'a> ser::Serializer for &'a mut Search {
 
 macro_rules! elements {
     ($($kind:ident: $method:ident,)*) => {$(
-        impl ser::$kind for Parts<'_> {
+        impl ser::$kind for SearchParts<'_> {
             type Ok = ();
             type Error = fmt::Error;
 
@@ -247,7 +247,7 @@ elements! {
 
 macro_rules! fields {
     ($($kind:ident,)*) => {$(
-        impl ser::$kind for Parts<'_> {
+        impl ser::$kind for SearchParts<'_> {
             type Ok = ();
             type Error = fmt::Error;
 
@@ -275,7 +275,7 @@ fields! {
     SerializeStructVariant,
 }
 
-impl ser::SerializeMap for Parts<'_> {
+impl ser::SerializeMap for SearchParts<'_> {
     type Ok = ();
     type Error = fmt::Error;
 

@@ -141,7 +141,7 @@ pub(crate) fn check_bytes(bytes: &Bytes) {
             failure: false,
             schema: 1,
             form,
-            somes: 0,
+            option_depth: 0,
             bytes: bytes.clone(),
             tail: Bytes::new(),
         };

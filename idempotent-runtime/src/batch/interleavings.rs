@@ -17,7 +17,7 @@ use tokio::time::advance;
 
 use super::Broken;
 use super::tests::end_tasks;
-use super::{Answer, Batched, Batches, Limits, Operation, Route, Transport};
+use super::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
 use crate::broken;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -71,7 +71,7 @@ impl Line {
     }
 }
 
-impl Batched for Line {
+impl BatchTypes for Line {
     type Operation = Op;
     type Reply = usize;
 }

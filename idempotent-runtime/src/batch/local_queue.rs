@@ -16,15 +16,17 @@ use tokio::time::{Instant, sleep_until};
 
 #[cfg(any(test, feature = "shuttle"))]
 use super::Broken;
-use super::queue::{Flight, LATE, Limits, Queue, Slot, Waiting, patience};
+use super::queue::{
+    BatchQueue, InFlightBatch, Limits, SUSPECT_AFTER, Slot, Waiting, overdue_after,
+};
 use super::refusal::{full, lost, unsent};
-use super::transport::{Answer, Batched, Transport};
+use super::transport::{Answer, BatchTypes, Transport};
 use crate::broken::broken;
 use crate::store::StoreError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 /// What the queues of all runtimes share.
-pub(super) struct Shared<T> {
+pub(super) struct QueueContext<T> {
     pub(super) transport: T,
     pub(super) limits: Limits,
     /// The operations that their callers send now.
@@ -36,26 +38,26 @@ pub(super) struct Shared<T> {
 /// The operations of the callers of one runtime.
 ///
 /// Each runtime has its queue: a task on a runtime that nobody drives must not hold up the callers of another runtime.
-pub(super) struct LocalQueue<T: Batched> {
+pub(super) struct LocalQueue<T: BatchTypes> {
     pub(super) runtime: Id,
-    shared: Arc<Shared<T>>,
-    queue: Mutex<Queue<T::Operation, T::Reply>>,
+    shared: Arc<QueueContext<T>>,
+    queue: Mutex<BatchQueue<T::Operation, T::Reply>>,
     /// Held while a task takes a batch and hands it to the connection, so that batches leave in the order of the queue.
     hand_over: tokio::sync::Mutex<()>,
     /// Notifies the tasks that a caller has stopped waiting.
     dropped: Notify,
     /// The callers that have stopped waiting.
-    gone: AtomicUsize,
+    cancelled: AtomicUsize,
 }
 
-impl<T: Batched> LocalQueue<T> {
-    fn lock(&self) -> MutexGuard<'_, Queue<T::Operation, T::Reply>> {
+impl<T: BatchTypes> LocalQueue<T> {
+    fn lock(&self) -> MutexGuard<'_, BatchQueue<T::Operation, T::Reply>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(any(test, feature = "shuttle"))]
-impl<T: Batched> LocalQueue<T> {
+impl<T: BatchTypes> LocalQueue<T> {
     /// Whether operations wait and no task will ever take them.
     pub(super) fn is_stuck(&self) -> bool {
         let queue = self.lock();
@@ -64,14 +66,14 @@ impl<T: Batched> LocalQueue<T> {
 }
 
 impl<T: Transport> LocalQueue<T> {
-    pub(super) fn new(runtime: Id, shared: Arc<Shared<T>>) -> Self {
+    pub(super) fn new(runtime: Id, shared: Arc<QueueContext<T>>) -> Self {
         Self {
             runtime,
             shared,
-            queue: Mutex::new(Queue::new()),
+            queue: Mutex::new(BatchQueue::new()),
             hand_over: tokio::sync::Mutex::default(),
             dropped: Notify::new(),
-            gone: AtomicUsize::new(0),
+            cancelled: AtomicUsize::new(0),
         }
     }
 
@@ -79,10 +81,10 @@ impl<T: Transport> LocalQueue<T> {
     pub(super) fn submit(self: Arc<Self>, runtime: &Handle, op: T::Operation) -> Submitted<T> {
         let (slot, answer) = oneshot::channel();
         let mut queue = self.lock();
-        let gone = self.gone.load(Ordering::Relaxed);
-        if !queue.push(op, slot, &self.shared.limits, gone) {
+        let cancelled = self.cancelled.load(Ordering::Relaxed);
+        if !queue.push(op, slot, &self.shared.limits, cancelled) {
             drop(queue);
-            return Submitted(State::Refused);
+            return Submitted(SubmittedState::Refused);
         }
         let needs_task = queue.needs_task(&self.shared.limits);
         if needs_task {
@@ -93,19 +95,19 @@ impl<T: Transport> LocalQueue<T> {
             self.start_task(runtime);
         }
         let local = self;
-        Submitted(State::Waiting { answer, local })
+        Submitted(SubmittedState::Waiting { answer, local })
     }
 
     /// Starts a task that the queue counts already. A runtime that is shutting down drops the task at once.
     fn start_task(self: &Arc<Self>, runtime: &Handle) {
         self.shared.tasks.fetch_add(1, Ordering::Relaxed);
-        let task = Task {
+        let task = Flusher {
             local: Arc::clone(self),
             slots: Vec::new(),
-            flight: None,
+            batch: None,
             look_at: None,
             digests: HashSet::new(),
-            is_collecting: true,
+            is_next: true,
             has_ended: false,
         };
         #[cfg(not(feature = "shuttle"))]
@@ -120,9 +122,9 @@ impl<T: Transport> LocalQueue<T> {
 }
 
 /// The answer to a queued operation. Dropping it before the operation is sent withdraws the operation.
-pub(crate) struct Submitted<T: Batched>(State<T>);
+pub(crate) struct Submitted<T: BatchTypes>(SubmittedState<T>);
 
-enum State<T: Batched> {
+enum SubmittedState<T: BatchTypes> {
     Refused,
     Waiting {
         answer: oneshot::Receiver<Result<T::Reply, StoreError>>,
@@ -131,48 +133,48 @@ enum State<T: Batched> {
     Answered,
 }
 
-impl<T: Batched> Future for Submitted<T> {
+impl<T: BatchTypes> Future for Submitted<T> {
     type Output = Result<T::Reply, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = match &mut self.0 {
-            State::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
+            SubmittedState::Waiting { answer, .. } => match Pin::new(answer).poll(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(answered) => answered.unwrap_or_else(|_| Err(lost())),
             },
-            State::Refused => Err(full()),
-            State::Answered => Err(lost()),
+            SubmittedState::Refused => Err(full()),
+            SubmittedState::Answered => Err(lost()),
         };
-        self.0 = State::Answered;
+        self.0 = SubmittedState::Answered;
         Poll::Ready(answered)
     }
 }
 
-impl<T: Batched> Drop for Submitted<T> {
+impl<T: BatchTypes> Drop for Submitted<T> {
     fn drop(&mut self) {
-        if let State::Waiting { answer, local } = &mut self.0 {
+        if let SubmittedState::Waiting { answer, local } = &mut self.0 {
             answer.close();
-            local.gone.fetch_add(1, Ordering::Relaxed);
+            local.cancelled.fetch_add(1, Ordering::Relaxed);
             local.dropped.notify_waiters();
         }
     }
 }
 
 /// A task that sends batches until the queue is empty.
-struct Task<T: Transport> {
+struct Flusher<T: Transport> {
     local: Arc<LocalQueue<T>>,
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
-    flight: Option<Flight>,
+    batch: Option<InFlightBatch>,
     /// When to look whether operations wait too long for the batch in flight.
     look_at: Option<Instant>,
     /// Kept for its memory.
     digests: HashSet<u64>,
-    is_collecting: bool,
+    is_next: bool,
     has_ended: bool,
 }
 
-impl<T: Transport> Task<T> {
+impl<T: Transport> Flusher<T> {
     async fn run(mut self) {
         let local = Arc::clone(&self.local);
         loop {
@@ -222,7 +224,7 @@ impl<T: Transport> Task<T> {
                     return Poll::Ready(Vec::new());
                 }
                 // A caller that was still in the queue may have waited for this batch.
-                let is_late = self.look_at_queue(LATE);
+                let is_late = self.look_at_queue(SUSPECT_AFTER);
                 if (left > 0 || is_late) && !std::mem::replace(&mut is_suspicious, true) {
                     local.shared.transport.overdue();
                 }
@@ -230,7 +232,7 @@ impl<T: Transport> Task<T> {
             while let Some(sleep) = alarm.as_mut().as_pin_mut()
                 && sleep.poll(cx).is_ready()
             {
-                let is_overdue = self.look_at_queue(patience());
+                let is_overdue = self.look_at_queue(overdue_after());
                 alarm.set(self.look_at.filter(|_| !is_overdue).map(sleep_until));
             }
             Poll::Pending
@@ -241,14 +243,14 @@ impl<T: Transport> Task<T> {
     /// Starts another task if operations wait longer than they need to. A batch in flight of this age does not count any more.
     /// Returns whether the batch is so old.
     fn look_at_queue(&mut self, age: Duration) -> bool {
-        let Some(flight) = &mut self.flight else {
+        let Some(batch) = &mut self.batch else {
             return false;
         };
-        self.look_at = Some(flight.sent_at + patience());
-        let is_late = flight.sent_at.elapsed() >= age;
+        self.look_at = Some(batch.sent_at + overdue_after());
+        let is_late = batch.sent_at.elapsed() >= age;
         let mut queue = self.local.lock();
         if is_late {
-            queue.release(flight);
+            queue.mark_overdue(batch);
         }
         let needs_task = !queue.is_empty() && queue.needs_task(&self.local.shared.limits);
         if needs_task {
@@ -271,17 +273,17 @@ impl<T: Transport> Task<T> {
         let limits = &self.local.shared.limits;
         let mut queue = self.local.lock();
         let (digests, slots) = (&mut self.digests, &mut self.slots);
-        self.flight = queue.take(limits, digests, &mut operations, slots);
-        queue.stop_collecting();
-        self.is_collecting = false;
+        self.batch = queue.take(limits, digests, &mut operations, slots);
+        queue.remove_next_flusher();
+        self.is_next = false;
         let needs_task = !queue.is_empty()
             && !queue.is_at_limit(queue.tasks, limits)
-            && !queue.is_collected(Instant::now());
+            && !queue.has_next_flusher(Instant::now());
         if needs_task {
             queue.add_task();
         }
-        if let Some(flight) = &self.flight {
-            self.look_at = queue.next_look(flight, limits);
+        if let Some(batch) = &self.batch {
+            self.look_at = queue.next_look(batch, limits);
         } else {
             queue.tasks -= 1;
             self.has_ended = true;
@@ -318,19 +320,19 @@ impl<T: Transport> Task<T> {
         let mut queue = self.local.lock();
         queue.push_again(again);
         let now = Instant::now();
-        if let Some(flight) = self.flight.take() {
-            queue.land(&flight, (!replies.is_empty()).then_some(now));
+        if let Some(batch) = self.batch.take() {
+            queue.complete(&batch, (!replies.is_empty()).then_some(now));
         }
         // While this batch was overdue, other tasks may have taken its place.
-        if queue.is_collected(now)
+        if queue.has_next_flusher(now)
             || queue.is_at_limit(queue.tasks - 1, &self.local.shared.limits)
             || broken!(Broken::ForgetsQueue)
         {
             queue.tasks -= 1;
             self.has_ended = true;
         } else {
-            queue.start_collecting(now);
-            self.is_collecting = true;
+            queue.add_next_flusher(now);
+            self.is_next = true;
         }
         drop(queue);
         if self.has_ended {
@@ -346,7 +348,7 @@ impl<T: Transport> Task<T> {
     }
 }
 
-impl<T: Transport> Drop for Task<T> {
+impl<T: Transport> Drop for Flusher<T> {
     /// The runtime has dropped the task, or the transport panicked: answers the callers that wait for this task.
     fn drop(&mut self) {
         if self.has_ended {
@@ -354,11 +356,11 @@ impl<T: Transport> Drop for Task<T> {
         }
         let mut queue = self.local.lock();
         queue.tasks -= 1;
-        if self.is_collecting {
-            queue.stop_collecting();
+        if self.is_next {
+            queue.remove_next_flusher();
         }
-        if let Some(flight) = &self.flight {
-            queue.land(flight, None);
+        if let Some(batch) = &self.batch {
+            queue.complete(batch, None);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
         let unsent_operations = if queue.tasks == 0 && !broken!(Broken::LeavesQueue) {

@@ -25,8 +25,8 @@ pub(crate) struct Limits {
     pub(crate) tasks: usize,
     /// No batch leaves while batches with so many bytes have no answer. Overdue batches do not count.
     pub(crate) bytes_in_flight: usize,
-    /// An operation that arrives within this time after a batch has left waits for the answer to this batch, or for the next
-    /// operation after this time. On a slow network it is sent after this time even if no other operation arrives.
+    /// The shortest time between two batches. An operation that arrives sooner after a batch waits for the answer to this batch,
+    /// or for an operation that arrives later. On a slow network it is sent after this time even if no other operation arrives.
     pub(crate) gap: Duration,
     /// The most operations of a batch.
     pub(crate) operations: usize,
@@ -68,12 +68,12 @@ impl Default for Limits {
 
 /// A batch without an answer for this long is overdue. A caller with the default deadline gives up its first try after this time.
 /// Callers with a longer deadline wait longer, and must not hold up the others.
-pub(super) fn patience() -> Duration {
+pub(super) fn overdue_after() -> Duration {
     first_try(deadline::DEFAULT)
 }
 
 /// A batch without an answer is overdue after this time already if a caller has stopped waiting.
-pub(super) const LATE: Duration = Duration::from_millis(100);
+pub(super) const SUSPECT_AFTER: Duration = Duration::from_millis(100);
 
 /// From this round trip on, a timer sends what has arrived within [`Limits::gap`]. Shorter round trips end before the timer of
 /// tokio, which counts whole milliseconds.
@@ -81,7 +81,7 @@ const SLOW: Duration = Duration::from_millis(2);
 
 /// A batch without an answer.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct InFlightBatch {
     pub(super) sent_at: Instant,
     operations: usize,
     bytes: usize,
@@ -100,11 +100,11 @@ pub(super) struct Waiting<O, R> {
 }
 
 /// The waiting operations of one runtime, and its tasks that send them.
-pub(super) struct Queue<O, R> {
+pub(super) struct BatchQueue<O, R> {
     waiting: VecDeque<Waiting<O, R>>,
     bytes: usize,
     /// How many callers had stopped waiting when the queue last dropped their operations.
-    gone: usize,
+    cancelled: usize,
     /// The tasks that have not ended.
     pub(super) tasks: usize,
     /// The tasks whose batches are overdue.
@@ -115,9 +115,9 @@ pub(super) struct Queue<O, R> {
     operations_in_flight: usize,
     bytes_in_flight: usize,
     /// The tasks that will take the queue next.
-    collectors: usize,
+    next_flushers: usize,
     /// When the last of these began to wait for its turn.
-    collecting_since: Option<Instant>,
+    next_since: Option<Instant>,
     /// When the last batch left.
     sent_at: Option<Instant>,
     /// The usual time between a batch and its answer, zero before the first answer.
@@ -125,38 +125,39 @@ pub(super) struct Queue<O, R> {
 }
 
 #[cfg(any(test, feature = "shuttle"))]
-impl<O, R> Queue<O, R> {
+impl<O, R> BatchQueue<O, R> {
     /// Whether the caller of an operation still waits.
     pub(super) fn has_waiting(&self) -> bool {
         self.waiting.iter().any(|waiting| !waiting.slot.is_closed())
     }
 }
 
-impl<O: Operation, R> Queue<O, R> {
+impl<O: Operation, R> BatchQueue<O, R> {
     pub(super) fn new() -> Self {
         Self {
             waiting: VecDeque::new(),
             bytes: 0,
-            gone: 0,
+            cancelled: 0,
             tasks: 0,
             overdue: 0,
             large: 0,
             operations_in_flight: 0,
             bytes_in_flight: 0,
-            collectors: 0,
-            collecting_since: None,
+            next_flushers: 0,
+            next_since: None,
             sent_at: None,
             round_trip: Duration::ZERO,
         }
     }
 
-    /// Adds an operation to the end. Returns `false` if the queue is full. `gone` counts all callers that have stopped waiting.
+    /// Adds an operation to the end. Returns `false` if the queue is full. `cancelled` counts all callers that have stopped
+    /// waiting.
     pub(super) fn push(
         &mut self,
         operation: O,
         slot: Slot<R>,
         limits: &Limits,
-        gone: usize,
+        cancelled: usize,
     ) -> bool {
         let size = operation.size();
         let is_full = |queue: &Self| {
@@ -166,11 +167,11 @@ impl<O: Operation, R> Queue<O, R> {
         if is_full(self) && !broken!(Broken::Unbounded) {
             // Each look at the whole queue follows enough drops to pay for it, because an overloaded process refuses many
             // operations.
-            let since = gone.wrapping_sub(self.gone);
+            let since = cancelled.wrapping_sub(self.cancelled);
             if since <= self.waiting.len() / 16 && !broken!(Broken::LooksAtAllAgain) {
                 return false;
             }
-            self.gone = gone;
+            self.cancelled = cancelled;
             self.drop_unwanted();
             if is_full(self) {
                 return false;
@@ -200,8 +201,8 @@ impl<O: Operation, R> Queue<O, R> {
     }
 
     /// Whether a task will soon take the queue.
-    pub(super) fn is_collected(&self, now: Instant) -> bool {
-        let since = self.collecting_since.filter(|_| self.collectors > 0);
+    pub(super) fn has_next_flusher(&self, now: Instant) -> bool {
+        let since = self.next_since.filter(|_| self.next_flushers > 0);
         since.is_some_and(|since| now.saturating_duration_since(since) < STALL)
     }
 
@@ -214,8 +215,8 @@ impl<O: Operation, R> Queue<O, R> {
             return false;
         }
         let now = Instant::now();
-        if self.collectors > 0 {
-            return !self.is_collected(now);
+        if self.next_flushers > 0 {
+            return !self.has_next_flusher(now);
         }
         let since = self.sent_at.map(|at| now.saturating_duration_since(at));
         since.is_none_or(|since| since >= limits.gap) && !broken!(Broken::OneBatchAtATime)
@@ -235,34 +236,34 @@ impl<O: Operation, R> Queue<O, R> {
             || tasks >= limits.tasks && !broken!(Broken::GathersOverdue)
     }
 
-    /// When to look whether operations wait that arrived right after the batch `flight`. `None` if a timer is not worth it.
-    pub(super) fn next_look(&self, flight: &Flight, limits: &Limits) -> Option<Instant> {
+    /// When to look whether operations wait that arrived right after this batch. `None` if a timer is not worth it.
+    pub(super) fn next_look(&self, batch: &InFlightBatch, limits: &Limits) -> Option<Instant> {
         if self.round_trip >= SLOW && !broken!(Broken::WaitsInGap) {
-            return Some(flight.sent_at + limits.gap);
+            return Some(batch.sent_at + limits.gap);
         }
         // A single batch in flight holds up nobody, even if it never has an answer.
         let is_harmless = self.tasks == 1 && !self.is_at_limit(1, limits);
-        (!is_harmless).then(|| flight.sent_at + patience())
+        (!is_harmless).then(|| batch.sent_at + overdue_after())
     }
 
     /// A batch does not count any more.
-    pub(super) fn release(&mut self, flight: &mut Flight) {
-        if !flight.is_overdue && !broken!(Broken::CountsOverdue) {
-            flight.is_overdue = true;
+    pub(super) fn mark_overdue(&mut self, batch: &mut InFlightBatch) {
+        if !batch.is_overdue && !broken!(Broken::CountsOverdue) {
+            batch.is_overdue = true;
             self.overdue += 1;
-            self.discount(flight);
+            self.uncount(batch);
         }
     }
 
     /// A batch is over; it was `answered` at this time.
-    pub(super) fn land(&mut self, flight: &Flight, answered: Option<Instant>) {
-        if flight.is_overdue {
+    pub(super) fn complete(&mut self, batch: &InFlightBatch, answered: Option<Instant>) {
+        if batch.is_overdue {
             self.overdue -= 1;
         } else {
-            self.discount(flight);
+            self.uncount(batch);
         }
         if let Some(now) = answered {
-            let trip = now.saturating_duration_since(flight.sent_at);
+            let trip = now.saturating_duration_since(batch.sent_at);
             self.round_trip = if self.round_trip.is_zero() {
                 trip
             } else {
@@ -271,27 +272,27 @@ impl<O: Operation, R> Queue<O, R> {
         }
     }
 
-    fn discount(&mut self, flight: &Flight) {
-        self.large -= usize::from(flight.is_large);
-        self.operations_in_flight -= flight.operations;
-        self.bytes_in_flight -= flight.bytes;
+    fn uncount(&mut self, batch: &InFlightBatch) {
+        self.large -= usize::from(batch.is_large);
+        self.operations_in_flight -= batch.operations;
+        self.bytes_in_flight -= batch.bytes;
     }
 
     /// Counts a new task, which will take the queue.
     pub(super) fn add_task(&mut self) {
         self.tasks += 1;
-        self.start_collecting(Instant::now());
+        self.add_next_flusher(Instant::now());
     }
 
-    pub(super) fn start_collecting(&mut self, now: Instant) {
-        self.collectors += 1;
-        self.collecting_since = Some(now);
+    pub(super) fn add_next_flusher(&mut self, now: Instant) {
+        self.next_flushers += 1;
+        self.next_since = Some(now);
     }
 
-    pub(super) fn stop_collecting(&mut self) {
-        self.collectors -= 1;
+    pub(super) fn remove_next_flusher(&mut self) {
+        self.next_flushers -= 1;
         // The others may have begun long ago.
-        self.collecting_since = None;
+        self.next_since = None;
     }
 
     /// Moves the next batch to `operations` and `slots`, and notes that it leaves now. `digests` is empty before and after.
@@ -304,7 +305,7 @@ impl<O: Operation, R> Queue<O, R> {
         digests: &mut HashSet<u64>,
         operations: &mut Vec<O>,
         slots: &mut Vec<Slot<R>>,
-    ) -> Option<Flight> {
+    ) -> Option<InFlightBatch> {
         let most = self.most_of_batch(limits);
         let expected = self.waiting.len().min(most);
         operations.reserve(expected);
@@ -350,7 +351,7 @@ impl<O: Operation, R> Queue<O, R> {
         self.large += usize::from(is_large);
         self.operations_in_flight += operations.len();
         self.bytes_in_flight += bytes;
-        Some(Flight {
+        Some(InFlightBatch {
             sent_at,
             operations: operations.len(),
             bytes,

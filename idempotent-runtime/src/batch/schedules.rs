@@ -11,7 +11,7 @@ use shuttle::future::{block_on, yield_now};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Runner, thread};
 
-use super::{Answer, Batched, Batches, Broken, Limits, Operation, Route, Transport};
+use super::{Answer, BatchTypes, Batches, Broken, Limits, Operation, Route, Transport};
 use crate::broken;
 
 const THREADS: usize = 3;
@@ -47,7 +47,7 @@ impl Echo {
 /// The connection to the server.
 struct Wire(Arc<Echo>);
 
-impl Batched for Wire {
+impl BatchTypes for Wire {
     type Operation = Number;
     type Reply = usize;
 }

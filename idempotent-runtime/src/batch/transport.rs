@@ -3,7 +3,7 @@
 use std::future::{self, Future};
 
 /// The operations that go in batches.
-pub(crate) trait Batched {
+pub(crate) trait BatchTypes {
     /// An operation that owns its arguments, because its caller may be dropped.
     type Operation: Operation;
     /// The answer to one operation, also if this is an error.
@@ -11,7 +11,7 @@ pub(crate) trait Batched {
 }
 
 /// Sends batches of operations over one connection.
-pub(crate) trait Transport: Batched + Send + Sync + 'static {
+pub(crate) trait Transport: BatchTypes + Send + Sync + 'static {
     /// Waits until the connection is usable, or an attempt to connect has failed. While this waits, all operations stay in the
     /// queue, and a dropped operation is not sent.
     fn ready(&self) -> impl Future<Output = ()> + Send {
@@ -31,7 +31,7 @@ pub(crate) trait Transport: Batched + Send + Sync + 'static {
     fn overdue(&self) {}
 
     /// A task that sent batches has ended. So perhaps no batch follows, until another operation is queued.
-    fn rest(&self) {}
+    fn on_idle(&self) {}
 }
 
 /// One operation of a batch.

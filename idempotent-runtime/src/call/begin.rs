@@ -24,7 +24,7 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::causes::TxOutcome;
-use crate::sql::retry::{Attempts, begin, begin_failed, roll_back};
+use crate::sql::retry::{TransactionAttempts, begin, begin_failed, roll_back};
 use crate::sql::{Database, Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
@@ -46,7 +46,7 @@ impl Call {
             options: pool.connect_options(),
             waited: Duration::ZERO,
             has_lost_commit: false,
-            attempts: Attempts::new(policy),
+            attempts: TransactionAttempts::new(policy),
         })
     }
 }
@@ -67,7 +67,7 @@ pub struct Begin<DB: Database> {
     waited: Duration,
     /// A `COMMIT` got no answer, so its attempt may be committed.
     has_lost_commit: bool,
-    attempts: Attempts,
+    attempts: TransactionAttempts,
 }
 
 /// Why an attempt is not committed.

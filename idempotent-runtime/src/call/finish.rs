@@ -21,7 +21,7 @@ use crate::protocol::tracker::TrackerToken;
 ///
 /// If it is dropped after its first poll, it continues in its own task, inside the scope and the span of the caller. After a
 /// panic, or without a runtime, it does not continue: the key stays taken until the lease expires.
-pub struct Finish<R, T: Detach<R> = Run<R>> {
+pub struct Finish<R, T: Detach<R> = RunFuture<R>> {
     shared: Arc<Shared>,
     run: Option<T>,
     caller: Option<Caller>,
@@ -36,9 +36,9 @@ pub trait Detach<R>: Future<Output = Result<R, Error>> + Unpin + Sized {
 }
 
 /// Continues on any thread of the runtime.
-pub(crate) type Run<R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>;
+pub(crate) type RunFuture<R> = Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>;
 
-impl<R: Send + 'static> Detach<R> for Run<R> {
+impl<R: Send + 'static> Detach<R> for RunFuture<R> {
     fn detach(rest: Rest<Self>) {
         let runtime = rest.caller.runtime.clone();
         drop(runtime.spawn(rest.run()));
@@ -140,13 +140,13 @@ impl<R: Send + 'static> Finish<R> {
         shared: Arc<Shared>,
         run: impl Future<Output = Result<R, Error>> + Send + 'static,
     ) -> Self {
-        Self::of(shared, Box::pin(run))
+        Self::from_run(shared, Box::pin(run))
     }
 }
 
 impl<R, T: Detach<R>> Finish<R, T> {
     /// A future that continues as its type says.
-    pub fn of(shared: Arc<Shared>, run: T) -> Self {
+    pub fn from_run(shared: Arc<Shared>, run: T) -> Self {
         Self {
             shared,
             run: Some(run),

@@ -6,12 +6,12 @@ use crate::protocol::several::Several;
 
 /// What few calls have.
 #[derive(Default, Clone)]
-pub(super) struct More {
+pub(super) struct RareParts {
     payload: Option<Hasher>,
     keys: Vec<Hasher>,
 }
 
-impl More {
+impl RareParts {
     pub(super) fn payload(&mut self, keying: &Keying) -> &mut Hasher {
         self.payload.get_or_insert_with(|| keying.hasher())
     }

@@ -99,7 +99,7 @@ impl<A: Clone, K, T> GuardedCall<A, K, T> {
         F: FnMut(Self, I::Item) -> R,
         R: Future,
     {
-        RunEach(Box::pin(Batch {
+        RunEach(Box::pin(RunningBatch {
             call: self,
             items: Some(Box::pin(items)),
             run,
@@ -110,7 +110,7 @@ impl<A: Clone, K, T> GuardedCall<A, K, T> {
 }
 
 /// The calls of a batch.
-struct Batch<C, I, F, R> {
+struct RunningBatch<C, I, F, R> {
     call: C,
     /// `None` after the last item.
     items: Option<Pin<Box<I>>>,
@@ -120,9 +120,9 @@ struct Batch<C, I, F, R> {
 }
 
 /// Nothing in it is pinned in place: the items and the futures are on the heap.
-impl<C, I, F, R> Unpin for Batch<C, I, F, R> {}
+impl<C, I, F, R> Unpin for RunningBatch<C, I, F, R> {}
 
-impl<A: Clone, K, T, I, F, R> Batch<GuardedCall<A, K, T>, I, F, R>
+impl<A: Clone, K, T, I, F, R> RunningBatch<GuardedCall<A, K, T>, I, F, R>
 where
     I: Stream,
     F: FnMut(GuardedCall<A, K, T>, I::Item) -> R,
@@ -145,7 +145,7 @@ where
     }
 }
 
-impl<A: Clone, K, T, I, F, R> Stream for Batch<GuardedCall<A, K, T>, I, F, R>
+impl<A: Clone, K, T, I, F, R> Stream for RunningBatch<GuardedCall<A, K, T>, I, F, R>
 where
     I: Stream,
     F: FnMut(GuardedCall<A, K, T>, I::Item) -> R,

@@ -99,7 +99,7 @@ impl Error {
     /// What is known about the call that has the key.
     pub fn duplicate(&self) -> Option<&Duplicate> {
         match self.content() {
-            Content::Duplicate(duplicate) => Some(duplicate),
+            ErrorContent::Duplicate(duplicate) => Some(duplicate),
             _ => None,
         }
     }
@@ -217,21 +217,21 @@ impl Error {
 
     pub(crate) fn site(&self) -> &Site {
         match self.content() {
-            Content::Duplicate(duplicate) => &duplicate.0.site,
-            Content::Failure(failure) => &failure.0.site,
-            Content::Limited(limited) => &limited.0.site,
+            ErrorContent::Duplicate(duplicate) => &duplicate.0.site,
+            ErrorContent::Failure(failure) => &failure.0.site,
+            ErrorContent::Limited(limited) => &limited.0.site,
         }
     }
 
-    fn content(&self) -> Content<'_> {
+    fn content(&self) -> ErrorContent<'_> {
         match self {
             Self::InProgress(duplicate)
             | Self::AlreadyDone(duplicate)
             | Self::Taken(duplicate)
             | Self::OutcomeUnknown(duplicate)
             | Self::PayloadMismatch(duplicate)
-            | Self::ResultUnavailable(duplicate) => Content::Duplicate(duplicate),
-            Self::LimitReached(limited) => Content::Limited(limited),
+            | Self::ResultUnavailable(duplicate) => ErrorContent::Duplicate(duplicate),
+            Self::LimitReached(limited) => ErrorContent::Limited(limited),
             Self::TokenUsed(failure)
             | Self::TokenUnknown(failure)
             | Self::TokenMalformed(failure)
@@ -241,13 +241,13 @@ impl Error {
             | Self::LeaseLost(failure)
             | Self::InvalidKey(failure)
             | Self::InvalidPolicy(failure)
-            | Self::NotInstalled(failure) => Content::Failure(failure),
+            | Self::NotInstalled(failure) => ErrorContent::Failure(failure),
         }
     }
 }
 
 /// The content of a variant.
-enum Content<'a> {
+enum ErrorContent<'a> {
     Duplicate(&'a Duplicate),
     Failure(&'a Failure),
     Limited(&'a Limited),
@@ -256,25 +256,29 @@ enum Content<'a> {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.content() {
-            Content::Duplicate(duplicate) if matches!(self, Self::PayloadMismatch(_)) => write!(
-                f,
-                "{}: refused because the key was used with another payload {} ago; \
+            ErrorContent::Duplicate(duplicate) if matches!(self, Self::PayloadMismatch(_)) => {
+                write!(
+                    f,
+                    "{}: refused because the key was used with another payload {} ago; \
                  use a new key for a new request",
-                duplicate.0.site,
-                Rough(duplicate.age()),
-            ),
-            Content::Duplicate(duplicate) if matches!(self, Self::OutcomeUnknown(_)) => write!(
-                f,
-                "{}: refused because an equal call ended {} ago, and nobody knows whether it did its work; \
+                    duplicate.0.site,
+                    Rough(duplicate.age()),
+                )
+            }
+            ErrorContent::Duplicate(duplicate) if matches!(self, Self::OutcomeUnknown(_)) => {
+                write!(
+                    f,
+                    "{}: refused because an equal call ended {} ago, and nobody knows whether it did its work; \
                  find out what it did before you repeat it, then free the key with `Idempotency::forget` \
                  (else it is free in {})",
-                duplicate.0.site,
-                Rough(duplicate.age()),
-                Rough(duplicate.retry_after()),
-            ),
-            Content::Duplicate(duplicate) => duplicate.fmt(f),
-            Content::Failure(failure) => failure.fmt(f),
-            Content::Limited(limited) => limited.fmt(f),
+                    duplicate.0.site,
+                    Rough(duplicate.age()),
+                    Rough(duplicate.retry_after()),
+                )
+            }
+            ErrorContent::Duplicate(duplicate) => duplicate.fmt(f),
+            ErrorContent::Failure(failure) => failure.fmt(f),
+            ErrorContent::Limited(limited) => limited.fmt(f),
         }
     }
 }
@@ -282,7 +286,7 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self.content() {
-            Content::Failure(failure) => failure.source(),
+            ErrorContent::Failure(failure) => failure.source(),
             _ => None,
         }
     }

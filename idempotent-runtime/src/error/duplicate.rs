@@ -10,11 +10,11 @@ use crate::policy::duration::Rough;
 ///
 /// Its [`Display`](fmt::Display) does not name the [`holder`](Self::holder), because clients may see it; [`Debug`] does.
 #[derive(Debug, Clone)]
-pub struct Duplicate(pub(super) Box<Known>);
+pub struct Duplicate(pub(super) Box<DuplicateFacts>);
 
 /// The facts about the call that has the key.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct DuplicateFacts {
     pub(crate) site: Site,
     pub(crate) state: DuplicateState,
     pub(crate) holder: String,
@@ -57,7 +57,7 @@ impl DuplicateState {
 }
 
 impl Duplicate {
-    pub(crate) fn new(known: Known) -> Self {
+    pub(crate) fn new(known: DuplicateFacts) -> Self {
         Self(Box::new(known))
     }
 
@@ -116,7 +116,7 @@ impl Duplicate {
 
 impl fmt::Display for Duplicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Known {
+        let DuplicateFacts {
             site,
             state,
             holder: _,

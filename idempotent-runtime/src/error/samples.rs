@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::call::Error;
-use super::duplicate::{Duplicate, DuplicateState, Known};
+use super::duplicate::{Duplicate, DuplicateFacts, DuplicateState};
 use super::failure::{Failure, Site};
 use super::limited::Limited;
 use super::store::{StoreError, StoreErrorKind};
@@ -18,7 +18,7 @@ impl Error {
             Site::without_key(Endpoint::named("orders.pay")).with_key(key)
         };
         let duplicate = |state| {
-            Duplicate(Box::new(Known {
+            Duplicate(Box::new(DuplicateFacts {
                 site: site(),
                 state,
                 holder: "web-3:4242".to_owned(),

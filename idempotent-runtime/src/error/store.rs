@@ -25,9 +25,9 @@ use std::fmt;
 /// let error = StoreError::new(StoreErrorKind::Unknown, "connection reset");
 /// assert_eq!(error.to_string(), "the store gave no conclusive answer");
 /// ```
-pub struct StoreError(Box<Parts>);
+pub struct StoreError(Box<StoreErrorParts>);
 
-struct Parts {
+struct StoreErrorParts {
     kind: StoreErrorKind,
     reason: Option<Cow<'static, str>>,
     place: Option<Cow<'static, str>>,
@@ -78,7 +78,7 @@ impl StoreErrorKind {
 impl StoreError {
     /// Makes an error of `kind`. `source` is the error of the store's client, or its text.
     pub fn new(kind: StoreErrorKind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self(Box::new(Parts {
+        Self(Box::new(StoreErrorParts {
             kind,
             reason: None,
             place: None,
@@ -166,7 +166,7 @@ impl fmt::Display for StoreError {
 
 impl fmt::Debug for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Parts {
+        let StoreErrorParts {
             kind,
             reason,
             place,

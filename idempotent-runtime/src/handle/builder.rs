@@ -20,7 +20,7 @@ use crate::protocol::shared::{Options, Shared};
 use crate::record::sealing::{Sealing, Unsealed};
 use crate::result::codec::Codec;
 use crate::result::options::ResultOptions;
-use crate::result::records::Records;
+use crate::result::records::RecordFormat;
 use crate::settings::Settings;
 use crate::settings::known::KnownEndpoints;
 use crate::settings::registered::report_shared_names;
@@ -292,7 +292,7 @@ impl Builder {
             )));
         }
         #[cfg(feature = "toml")]
-        let watch = Watch::of(self.settings.as_ref())?;
+        let watch = Watch::from_settings(self.settings.as_ref())?;
         let known = KnownEndpoints::new(self.settings.take())?;
         let handle = self.finish(known);
         #[cfg(feature = "toml")]
@@ -310,7 +310,7 @@ impl Builder {
             Some(secret) => Keying::with_secret(digest, &secret.0),
             None => Keying::new(digest),
         };
-        let records = Records {
+        let records = RecordFormat {
             options: self.result_options,
             sealing: self.sealing,
             name_keys: self.store.local().is_none(),

@@ -24,7 +24,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// The watch of these settings, if they ask for one. Reads the file, so that a change after this is seen.
-    pub(super) fn of(settings: Option<&Settings>) -> Result<Option<Self>, SetupError> {
+    pub(super) fn from_settings(settings: Option<&Settings>) -> Result<Option<Self>, SetupError> {
         let Some((interval, path)) = settings.and_then(Settings::watched) else {
             return Ok(None);
         };

@@ -86,7 +86,7 @@ pub struct RefusedCall {
 
 /// The response to a refused call.
 fn refused(error: &Error, lang: Lang) -> HttpResponse {
-    let problem = Problem::of(error, lang);
+    let problem = Problem::from_error(error, lang);
     let mut response = response_of(problem.response());
     response.extensions_mut().insert(problem);
     let is_unknown = matches!(error, Error::LeaseLost(_));

@@ -37,7 +37,7 @@ mod request_id;
 /// Inside of an `http::IdempotencyLayer` the response takes the form of the layer's profile. Outside of a layer `refusal_as` has
 /// the form of a profile.
 pub fn refusal(error: Error, lang: Lang) -> Response {
-    let problem = Problem::of(&error, lang);
+    let problem = Problem::from_error(&error, lang);
     let mut response = problem.response();
     response.extensions_mut().insert(problem);
     response.extensions_mut().insert(Arc::new(error));

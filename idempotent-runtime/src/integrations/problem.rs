@@ -38,7 +38,7 @@ pub struct Problem {
 
 impl Problem {
     /// The problem of a refused call, in this language.
-    pub fn of(error: &Error, lang: Lang) -> Self {
+    pub fn from_error(error: &Error, lang: Lang) -> Self {
         let facts = error.facts();
         Self {
             status: StatusCode::from_u16(facts.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),

@@ -42,7 +42,7 @@ impl From<Error> for Status {
 ///
 /// If the advice is to wait, the details of the status have a `google.rpc.RetryInfo`.
 pub fn refusal(error: Error, lang: Lang) -> Status {
-    let problem = Problem::of(&error, lang);
+    let problem = Problem::from_error(&error, lang);
     let mut metadata = MetadataMap::new();
     for (name, value) in grpc::metadata(&problem) {
         if let Ok(value) = AsciiMetadataValue::try_from(value) {

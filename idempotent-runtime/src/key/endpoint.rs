@@ -6,15 +6,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use crate::key::name::{InvalidName, LONGEST, LONGEST_NAME, why_invalid};
-use crate::key::path_name::{self, Place};
+use crate::key::path_name::{self, SourcePlace};
 use crate::key::route::RouteName;
 
 /// The name of a guarded function or of a route. Two functions with equal names share an endpoint on purpose.
 #[derive(Clone)]
-pub struct Endpoint(Name);
+pub struct Endpoint(EndpointName);
 
 #[derive(Clone)]
-enum Name {
+enum EndpointName {
     /// A function: people and keys write its name in the same way.
     Function(Cow<'static, str>),
     /// A route of the program.
@@ -26,7 +26,7 @@ enum Name {
 impl Endpoint {
     /// Returns the endpoint of the option `name`. The attribute has already checked the name.
     pub const fn named(name: &'static str) -> Self {
-        Self(Name::Function(Cow::Borrowed(name)))
+        Self(EndpointName::Function(Cow::Borrowed(name)))
     }
 
     /// Returns the endpoint of a function without the option `name`, from the type name of a closure in the function.
@@ -35,18 +35,20 @@ impl Endpoint {
     }
 
     /// Does the same as [`at`](Self::at). The place in the source code tells functions with equal paths apart.
-    pub fn written_at(path: &'static str, place: &'static Place) -> Self {
-        Self(Name::Function(Cow::Borrowed(path_name::of(path, place))))
+    pub fn written_at(path: &'static str, place: &'static SourcePlace) -> Self {
+        Self(EndpointName::Function(Cow::Borrowed(path_name::of(
+            path, place,
+        ))))
     }
 
     /// Returns the endpoint of a route of the program.
     pub const fn of_route(route: &'static RouteName) -> Self {
-        Self(Name::Route(route))
+        Self(EndpointName::Route(route))
     }
 
     /// Returns the endpoint of a route that is not kept for the life of the program.
     pub fn of_dynamic_route(route: RouteName) -> Self {
-        Self(Name::DynamicRoute(Arc::new(route)))
+        Self(EndpointName::DynamicRoute(Arc::new(route)))
     }
 
     /// Returns the endpoint of a computed name. The name must obey the rules of the option `name`.
@@ -54,7 +56,7 @@ impl Endpoint {
         let name = name.into();
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         match why_invalid(&name, LONGEST_NAME, allowed) {
-            None => Ok(Self(Name::Function(name))),
+            None => Ok(Self(EndpointName::Function(name))),
             Some(why) => Err(InvalidName::new(
                 &name,
                 format!("{why}; use 1 to {LONGEST_NAME} of `A-Z a-z 0-9 . _ -`"),
@@ -78,7 +80,7 @@ impl Endpoint {
             _ => !char.is_control() && !char.is_whitespace(),
         };
         match why_invalid(name, LONGEST, allowed) {
-            None => Ok(Self(Name::Function(Cow::Owned(name.to_owned())))),
+            None => Ok(Self(EndpointName::Function(Cow::Owned(name.to_owned())))),
             Some(why) => Err(InvalidName::new(
                 name,
                 format!("{why}; `idempotence::endpoints()` lists the names"),
@@ -89,18 +91,18 @@ impl Endpoint {
     /// The name as people write it.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Name::Function(name) => name,
-            Name::Route(route) => route.spelled(),
-            Name::DynamicRoute(route) => route.spelled(),
+            EndpointName::Function(name) => name,
+            EndpointName::Route(route) => route.spelled(),
+            EndpointName::DynamicRoute(route) => route.spelled(),
         }
     }
 
     /// The name as a part of a key.
     pub fn in_key(&self) -> &str {
         match &self.0 {
-            Name::Function(name) => name,
-            Name::Route(route) => route.in_key(),
-            Name::DynamicRoute(route) => route.in_key(),
+            EndpointName::Function(name) => name,
+            EndpointName::Route(route) => route.in_key(),
+            EndpointName::DynamicRoute(route) => route.in_key(),
         }
     }
 
@@ -112,9 +114,9 @@ impl Endpoint {
     /// The name, if it is a constant of the program. A program has few constants, but may compute any number of names.
     pub fn of_the_program(&self) -> Option<&'static str> {
         match self.0 {
-            Name::Function(Cow::Borrowed(name)) => Some(name),
-            Name::Route(route) => Some(route.spelled()),
-            Name::Function(Cow::Owned(_)) | Name::DynamicRoute(_) => None,
+            EndpointName::Function(Cow::Borrowed(name)) => Some(name),
+            EndpointName::Route(route) => Some(route.spelled()),
+            EndpointName::Function(Cow::Owned(_)) | EndpointName::DynamicRoute(_) => None,
         }
     }
 }

@@ -14,7 +14,7 @@ use md5::Md5;
 use serde::Serialize;
 use sha2::Sha256;
 
-use self::digest::State;
+use self::digest::DigestState;
 use self::encode::Encoder;
 
 mod canonical;
@@ -111,15 +111,15 @@ tuples!(A B C D E F G H I J K L);
 #[derive(Clone)]
 pub struct Keying {
     /// A digest that has already read the key of the HMAC and the start of the encoding.
-    state: State,
+    state: DigestState,
 }
 
 impl Keying {
     /// Uses the plain digest.
     pub fn new(digest: Digest) -> Self {
         Self::prepared(match digest {
-            Digest::Md5 => State::Md5(Md5::default()),
-            Digest::Sha256 => State::Sha256(Sha256::default()),
+            Digest::Md5 => DigestState::Md5(Md5::default()),
+            Digest::Sha256 => DigestState::Sha256(Sha256::default()),
         })
     }
 
@@ -130,15 +130,15 @@ impl Keying {
         const ANY_LENGTH: &str = "HMAC takes a key of any length";
         Self::prepared(match digest {
             Digest::Md5 => {
-                State::HmacMd5(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
+                DigestState::HmacMd5(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
             }
             Digest::Sha256 => {
-                State::HmacSha256(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
+                DigestState::HmacSha256(Box::new(Hmac::new_from_slice(secret).expect(ANY_LENGTH)))
             }
         })
     }
 
-    fn prepared(mut state: State) -> Self {
+    fn prepared(mut state: DigestState) -> Self {
         state.update(&canonical::START);
         Self { state }
     }
@@ -146,16 +146,19 @@ impl Keying {
     /// The name of the digest, and whether an attacker who chooses the parts can make two keys with one fingerprint.
     pub(crate) fn strength(&self) -> (&'static str, bool) {
         match self.state {
-            State::Md5(_) => ("MD5", true),
-            State::Sha256(_) => ("SHA-256", false),
-            State::HmacMd5(_) => ("HMAC-MD5 with a secret", false),
-            State::HmacSha256(_) => ("HMAC-SHA-256 with a secret", false),
+            DigestState::Md5(_) => ("MD5", true),
+            DigestState::Sha256(_) => ("SHA-256", false),
+            DigestState::HmacMd5(_) => ("HMAC-MD5 with a secret", false),
+            DigestState::HmacSha256(_) => ("HMAC-SHA-256 with a secret", false),
         }
     }
 
     /// Whether fingerprints cannot be made without the secret.
     pub(crate) fn has_secret(&self) -> bool {
-        matches!(self.state, State::HmacMd5(_) | State::HmacSha256(_))
+        matches!(
+            self.state,
+            DigestState::HmacMd5(_) | DigestState::HmacSha256(_)
+        )
     }
 
     /// Starts a fingerprint.

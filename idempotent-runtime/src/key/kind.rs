@@ -12,7 +12,7 @@ use crate::key::name::why_invalid;
 
 /// The kind of a record, unless the record is of a call in the handle's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Bloom,
     Count,
     Doctor,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     Tx,
 }
 
-impl Kind {
+impl RecordKind {
     /// The name of the kind in a key.
     fn mark(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ pub(crate) fn push_key_of_call(
 /// in the handle's store: a guarded call around it may have the same name and key parts, and both may use one table.
 pub(crate) fn key_in_tx(prefix: &str, endpoint: &Endpoint, fingerprint: &Fingerprint) -> String {
     let name = endpoint.in_key();
-    Kind::Tx.key(prefix, format_args!("{name}:{fingerprint}"))
+    RecordKind::Tx.key(prefix, format_args!("{name}:{fingerprint}"))
 }
 
 /// Why `text` cannot be the prefix of keys, as the predicate of a sentence about it. Valid are 1 to 64 of `A-Z a-z 0-9 . _ : -`.
@@ -91,7 +91,13 @@ mod tests {
     use super::*;
     use crate::cases::cases;
 
-    const KINDS: [Kind; 5] = [Kind::Bloom, Kind::Count, Kind::Seen, Kind::Token, Kind::Tx];
+    const KINDS: [RecordKind; 5] = [
+        RecordKind::Bloom,
+        RecordKind::Count,
+        RecordKind::Seen,
+        RecordKind::Token,
+        RecordKind::Tx,
+    ];
 
     /// Pieces of keys that look alike: names of kinds, and characters with a meaning in a key.
     const PIECES: [&str; 14] = [
@@ -114,7 +120,7 @@ mod tests {
     }
 
     /// The record that a key names: a prefix, a kind (`None` for a call), and an endpoint.
-    type Owner = (String, Option<Kind>, String);
+    type Owner = (String, Option<RecordKind>, String);
 
     /// Returns all keys with this prefix and this name of an endpoint, each with the record that it names.
     fn keys(prefix: &str, name: &str) -> Vec<(String, Owner)> {
@@ -131,7 +137,7 @@ mod tests {
             keys.push((key, owner(None)));
             for kind in KINDS {
                 let name = match kind {
-                    Kind::Bloom => format!("{{{endpoint}}}"),
+                    RecordKind::Bloom => format!("{{{endpoint}}}"),
                     _ => format!("{endpoint}:{fingerprint}"),
                 };
                 keys.push((kind.key(prefix, name), owner(Some(kind))));
@@ -182,7 +188,7 @@ mod tests {
         );
         let name = format_args!("{endpoint}:{fingerprint}");
         assert_eq!(
-            Kind::Tx.key("shop", name),
+            RecordKind::Tx.key("shop", name),
             format!("shop:#tx:orders.pay:{fingerprint}")
         );
     }

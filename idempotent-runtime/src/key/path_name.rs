@@ -7,10 +7,10 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use crate::key::name::shortened;
 
 /// The place of a function in the source code: the file, the line and the column of its name.
-pub(crate) type Place = (&'static str, usize, usize);
+pub(crate) type SourcePlace = (&'static str, usize, usize);
 
 /// Returns the interned name of the function with this path at this place. Each guarded function leaks one short string.
-pub(super) fn of(path: &'static str, place: &'static Place) -> &'static str {
+pub(super) fn of(path: &'static str, place: &'static SourcePlace) -> &'static str {
     thread_local! {
         /// The latest names of this thread, so that most calls take no lock.
         static RECENT: [Cell<(Address, &'static str)>; 16] = const { [const { Cell::new(((0, 0, 0), "")) }; 16] };
@@ -51,12 +51,12 @@ static NAMES: LazyLock<RwLock<Names>> = LazyLock::new(RwLock::default);
 struct Names {
     known: HashMap<Address, &'static str>,
     /// The functions that have a name, each with its own copy of the name. Their order is the order of their first calls.
-    functions: HashMap<String, Vec<(Place, &'static str)>>,
+    functions: HashMap<String, Vec<(SourcePlace, &'static str)>>,
     /// By the address of a copy of a name: why its function may not run.
     shared: HashMap<usize, &'static str>,
 }
 
-fn interned(path: &'static str, place: &'static Place, address: Address) -> &'static str {
+fn interned(path: &'static str, place: &'static SourcePlace, address: Address) -> &'static str {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = names.known.get(&address) {
         return name;

@@ -10,7 +10,7 @@ use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
 use crate::observe::{Event, EventKind};
-use crate::protocol::retry::{Attempt, retry};
+use crate::protocol::retry::{StoreAttempt, retry};
 use crate::protocol::shared::Shared;
 use crate::store::{BloomFilter, BloomStats, Hint};
 
@@ -226,7 +226,7 @@ impl Bloom {
         };
         let store = self.shared.store();
         let mark = store.bloom_insert(&self.filter, fingerprint.as_bytes());
-        let hint = Attempt::first(mark, self.shared.deadline()).await;
+        let hint = StoreAttempt::first(mark, self.shared.deadline()).await;
         hint.map_err(|error| Error::store_operation(site.clone(), error))
     }
 

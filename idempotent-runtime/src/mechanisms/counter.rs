@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::error::{Error, Failure, Limited, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::KeyPart;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::observe::EventKind;
 use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
@@ -109,7 +109,7 @@ impl Counter {
         }
         let fingerprint = hasher.finish();
         let (shared, endpoint) = (&self.shared, &self.endpoint);
-        let key = shared.key_of(Kind::Count, format_args!("{endpoint}:{fingerprint}"));
+        let key = shared.key_of(RecordKind::Count, format_args!("{endpoint}:{fingerprint}"));
         site.fingerprint = Some(fingerprint);
         Ok((site, key))
     }

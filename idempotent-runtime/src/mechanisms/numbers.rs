@@ -236,7 +236,7 @@ impl OrderNumbers {
         mac.part(self.name())?;
         mac.part(&number)?;
         mac.part(subject)?;
-        Ok(Proof::of(mac.finish().as_bytes()))
+        Ok(Proof::from_mac(mac.finish().as_bytes()))
     }
 
     fn failure(&self, error: fn(Failure) -> Error, why: &'static str) -> Error {

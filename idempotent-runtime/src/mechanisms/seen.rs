@@ -12,11 +12,11 @@ use self::removal_guard::RemovalGuard;
 use crate::error::Error;
 use crate::key::fingerprint::KeyPart;
 #[cfg(feature = "order-numbers")]
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::observe::EventKind;
 use crate::protocol::retry;
 #[cfg(feature = "order-numbers")]
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 #[cfg(feature = "order-numbers")]
 use crate::store::Hint;
 use crate::store::{Claim, StoreErrorKind, Swap};
@@ -165,7 +165,7 @@ impl SeenSet {
         let adding = member.insert(&key);
         let site = member.site();
         let operation = self.0.shared.observers().begin(&site);
-        match Attempt::first(adding, self.0.shared.deadline()).await {
+        match StoreAttempt::first(adding, self.0.shared.deadline()).await {
             Ok(Claim::Taken(_)) => {
                 operation.succeed(EventKind::SeenBefore);
                 Hint::PerhapsSeen
@@ -183,7 +183,7 @@ impl SeenSet {
 
     /// The same set under keys of another kind, for the sets of this crate.
     #[cfg(feature = "order-numbers")]
-    pub(crate) fn with_kind(mut self, kind: Kind) -> Self {
+    pub(crate) fn with_kind(mut self, kind: RecordKind) -> Self {
         Arc::make_mut(&mut self.0).kind = kind;
         self
     }

@@ -71,7 +71,7 @@ impl<'a> Event<'a> {
 
     /// The event of a call that ends with this error.
     pub(crate) fn refused(error: &'a Error) -> Self {
-        Self::new(error.site(), EventKind::of(error)).caused_by(error)
+        Self::new(error.site(), EventKind::from_error(error)).caused_by(error)
     }
 
     /// The event of an operation that ends with this error.
@@ -156,7 +156,7 @@ impl fmt::Display for Sentence<'_> {
 
 impl EventKind {
     /// The kind for a call that ends with this error.
-    const fn of(error: &Error) -> Self {
+    const fn from_error(error: &Error) -> Self {
         match error.facts().group {
             Group::Running => Self::InProgress,
             Group::Done => Self::Done,

@@ -28,9 +28,9 @@ macro_rules! event_kinds {
             /// Every kind, in the order of the docs: the ends of calls, the other events of calls, the operations.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            const fn facts(self) -> &'static Facts {
+            const fn facts(self) -> &'static KindRow {
                 match self {
-                    $(Self::$kind => &Facts {
+                    $(Self::$kind => &KindRow {
                         word: $word,
                         class: Class::$class,
                         level: Level::$level,
@@ -190,7 +190,7 @@ pub(super) enum Class {
 }
 
 /// A row of the table.
-struct Facts {
+struct KindRow {
     word: &'static str,
     class: Class,
     level: Level,

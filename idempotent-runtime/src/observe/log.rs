@@ -18,11 +18,11 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(error: &(dyn Error + 'static)) -> Self {
+    fn from_error(error: &(dyn Error + 'static)) -> Self {
         let text = error.to_string();
         let mut sources = iter::successors(error.source(), |error| Error::source(*error));
         let source = sources.find(|source| !text.contains(&source.to_string()));
-        let source = source.map(|source| Box::new(Self::of(source)));
+        let source = source.map(|source| Box::new(Self::from_error(source)));
         Self { text, source }
     }
 
@@ -82,7 +82,7 @@ macro_rules! write_line {
                     key = $event.key().map(field::display),
                     outcome = $event.kind().as_str(),
                     took_ms = $event.took().map(|took| (took.as_secs_f64() * 1e6).round() / 1e3),
-                    error = $event.error().map(Texts::of).as_ref().map(Texts::as_error),
+                    error = $event.error().map(Texts::from_error).as_ref().map(Texts::as_error),
                     $(repeated = $count,)?
                     "{}",
                     $event.sentence()
@@ -118,7 +118,7 @@ mod tests {
         let refused = || std::io::Error::other("Connection refused");
         let inner = Repeats(std::io::Error::other(Repeats(refused())));
         let error = StoreError::new(StoreErrorKind::NotApplied, inner);
-        let texts = Texts::of(&error);
+        let texts = Texts::from_error(&error);
         let sources = iter::successors(texts.source(), |source| Error::source(*source));
         let sources: Vec<_> = sources.map(ToString::to_string).collect();
         assert_eq!(sources, ["Connection refused"]);

@@ -97,7 +97,7 @@ pub(crate) struct Observers {
     recordings: Recordings,
 }
 
-type Listening = Box<Listener<dyn Observer>>;
+type Listening = Box<ObserverEntry<dyn Observer>>;
 
 /// The observers of a call without a handle.
 pub(crate) static NO_OBSERVERS: Observers = Observers {
@@ -107,7 +107,7 @@ pub(crate) static NO_OBSERVERS: Observers = Observers {
     recordings: Recordings::new(),
 };
 
-struct Listener<O: ?Sized> {
+struct ObserverEntry<O: ?Sized> {
     panicked: AtomicBool,
     observer: O,
 }
@@ -123,7 +123,7 @@ impl Observers {
     }
 
     pub(crate) fn add(&mut self, observer: impl Observer) {
-        self.list.push(Box::new(Listener {
+        self.list.push(Box::new(ObserverEntry {
             panicked: AtomicBool::new(false),
             observer,
         }));
@@ -178,7 +178,7 @@ impl Observers {
     }
 
     fn notify_observers(&self, event: &Event<'_>) {
-        for Listener { panicked, observer } in self.list.iter().map(|listener| &**listener) {
+        for ObserverEntry { panicked, observer } in self.list.iter().map(|listener| &**listener) {
             catch_panics("an observer", panicked, || observer.observe(event));
         }
     }

@@ -8,7 +8,7 @@ use super::observer::Observers;
 use crate::error::{Error, Site};
 
 /// A running operation. Dropping it before its end emits `OperationCancelled`.
-pub(crate) struct Operation<'a> {
+pub(crate) struct RunningOperation<'a> {
     observers: &'a Observers,
     site: &'a Site,
     began: Option<Instant>,
@@ -18,8 +18,8 @@ pub(crate) struct Operation<'a> {
 
 impl Observers {
     /// Starts an operation.
-    pub(crate) fn begin<'a>(&'a self, site: &'a Site) -> Operation<'a> {
-        Operation {
+    pub(crate) fn begin<'a>(&'a self, site: &'a Site) -> RunningOperation<'a> {
+        RunningOperation {
             observers: self,
             site,
             began: self.start_time(),
@@ -40,7 +40,7 @@ impl Observers {
     }
 }
 
-impl Operation<'_> {
+impl RunningOperation<'_> {
     /// The same operation. If `in_call`, it is a part of a call, whose end is logged.
     pub(crate) fn in_call(mut self, in_call: bool) -> Self {
         self.in_call = in_call;
@@ -70,7 +70,7 @@ impl Operation<'_> {
     }
 }
 
-impl Drop for Operation<'_> {
+impl Drop for RunningOperation<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.emit(Event::new(self.site, EventKind::OperationCancelled));

@@ -5,7 +5,7 @@ use std::fmt;
 use self::probe::Probe;
 use crate::handle::Idempotency;
 use crate::key::fingerprint::Keying;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::settings::registered::{ONE_NAME_EACH, shared_names};
 use crate::store::{Durability, Finding, Level, Mechanism};
 use crate::world;
@@ -75,7 +75,10 @@ impl Idempotency {
     /// ```
     pub async fn doctor(&self) -> Diagnosis {
         let shared = self.shared();
-        let key = shared.key_of(Kind::Doctor, format_args!("{:032x}", world::random_bits()));
+        let key = shared.key_of(
+            RecordKind::Doctor,
+            format_args!("{:032x}", world::random_bits()),
+        );
         let probe = Probe::new(shared.store(), key, shared.deadline());
         let mut findings = probe.exercise().await;
         findings.extend(durability(shared.store().durability()));

@@ -7,9 +7,9 @@ use crate::error::{DuplicateState, Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::Fingerprint;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::key::{hex, kind};
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 use crate::record::call::Record;
 use crate::store::{Cursor, Durability, Key, Listed, Page};
@@ -217,7 +217,7 @@ impl Idempotency {
     /// The text of keys before the name of an endpoint.
     fn before_names(&self, in_tx: bool) -> String {
         if in_tx {
-            Kind::Tx.key(self.shared().prefix(), "")
+            RecordKind::Tx.key(self.shared().prefix(), "")
         } else {
             format!("{}:", self.shared().prefix())
         }
@@ -231,7 +231,7 @@ impl Idempotency {
         site: impl FnOnce() -> Site,
     ) -> Result<Option<Page>, Error> {
         let page = self.shared().store().list(prefix, after, most);
-        let page = Attempt::new(page, self.shared().deadline()).await;
+        let page = StoreAttempt::new(page, self.shared().deadline()).await;
         page.map_err(|error| Error::store_operation(site(), error))
     }
 }
@@ -262,7 +262,7 @@ impl ListedCall {
                 state: state_of(&line, record.ttl),
                 holder: line.holder().to_owned(),
                 since: line.since,
-                lasts: line.lasts(),
+                lasts: line.ttl(),
             });
         Some(Self {
             endpoint,

@@ -13,7 +13,7 @@ use crate::error::{DuplicateState, Error, Failure, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, KeyPart, Parts};
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
@@ -226,9 +226,9 @@ impl Idempotency {
         let fence_key = self.shared().fence_key(&key);
         let steps_key = self.shared().steps_key(&key);
         let entries = try_join3(
-            Attempt::new(store.get(&key), deadline),
-            Attempt::new(store.get(&fence_key), deadline),
-            Attempt::new(store.get(&steps_key), deadline),
+            StoreAttempt::new(store.get(&key), deadline),
+            StoreAttempt::new(store.get(&fence_key), deadline),
+            StoreAttempt::new(store.get(&steps_key), deadline),
         );
         let (entry, fence, steps) = match entries.await {
             Ok((Some(entry), fence, steps)) => (entry, fence, steps),
@@ -243,7 +243,7 @@ impl Idempotency {
             state: state_of(&record, entry.ttl),
             holder: record.holder().to_owned(),
             since: record.since,
-            lasts: record.lasts(),
+            lasts: record.ttl(),
             remaining: entry.ttl,
             fence,
             steps: steps.map(|entry| entry.value),

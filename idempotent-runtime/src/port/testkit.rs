@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::handle::Idempotency;
-use crate::store::fencing::lasts;
+use crate::store::fencing;
 use crate::store::{Bytes, Fence};
 
 pub use crate::observe::{Recorded, Recording};
@@ -19,7 +19,7 @@ pub fn record(idempotency: &Idempotency) -> Arc<Recording> {
 /// How long [`claim_fenced`](crate::Store::claim_fenced) stores the record of a number at least, if the claim has this time to
 /// live.
 pub fn fence_ttl(ttl: Duration) -> Duration {
-    lasts(ttl)
+    fencing::fence_ttl(ttl)
 }
 
 /// The record of a fence while the claim with the record `claim` has not ended.

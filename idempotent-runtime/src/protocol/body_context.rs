@@ -38,7 +38,7 @@ use crate::world;
 /// The type parameter says whether the key of the call names one intent: [`OneIntent`] or [`AnyIntent`]. Only the first has a
 /// [`downstream_key`](Self::downstream_key). [`Fenced`] around it says that the call has a [`fence`](Self::fence).
 pub struct IdempotencyContext<I = OneIntent> {
-    call: Of,
+    call: ContextCall,
     /// The random bits of a call without a key.
     bits: Option<u128>,
     intent: PhantomData<fn() -> I>,
@@ -85,7 +85,7 @@ impl<I: NamesOneIntent> NamesOneIntent for Fenced<I> {}
 
 /// The call of a context.
 #[derive(Clone)]
-enum Of {
+enum ContextCall {
     /// Its claim has the key.
     Claim(Arc<Lease>),
     /// No claim has the key.
@@ -94,7 +94,7 @@ enum Of {
     Row(Arc<CallContext>),
 }
 
-impl Of {
+impl ContextCall {
     fn call(&self) -> &CallContext {
         match self {
             Self::Claim(lease) | Self::Unguarded(lease) => lease.call(),
@@ -108,18 +108,18 @@ impl<I> IdempotencyContext<I> {
     pub(crate) fn of_lease(lease: &Arc<Lease>, is_claimed: bool) -> Self {
         let lease = Arc::clone(lease);
         Self::new(if is_claimed {
-            Of::Claim(lease)
+            ContextCall::Claim(lease)
         } else {
-            Of::Unguarded(lease)
+            ContextCall::Unguarded(lease)
         })
     }
 
     /// The context of a call whose row is in its caller's transaction.
     pub(crate) fn of_row(call: &Arc<CallContext>) -> Self {
-        Self::new(Of::Row(Arc::clone(call)))
+        Self::new(ContextCall::Row(Arc::clone(call)))
     }
 
-    fn new(call: Of) -> Self {
+    fn new(call: ContextCall) -> Self {
         let has_key = call.call().site.fingerprint.is_some();
         Self {
             bits: (!has_key).then(world::random_bits),
@@ -131,8 +131,8 @@ impl<I> IdempotencyContext<I> {
     /// The call, if its claim had the key when the body began.
     pub(crate) fn claim(&self) -> Option<&CallContext> {
         match &self.call {
-            Of::Claim(lease) => Some(lease.call()),
-            Of::Unguarded(_) | Of::Row(_) => None,
+            ContextCall::Claim(lease) => Some(lease.call()),
+            ContextCall::Unguarded(_) | ContextCall::Row(_) => None,
         }
     }
 
@@ -152,9 +152,9 @@ impl<I> IdempotencyContext<I> {
     /// was unavailable with `on_store_error = "run"`: an equal call may then run at the same time.
     pub fn is_guarded(&self) -> bool {
         match &self.call {
-            Of::Claim(_) => true,
-            Of::Unguarded(_) => false,
-            Of::Row(call) => call.policy.is_guarded(),
+            ContextCall::Claim(_) => true,
+            ContextCall::Unguarded(_) => false,
+            ContextCall::Row(call) => call.policy.is_guarded(),
         }
     }
 
@@ -164,11 +164,11 @@ impl<I> IdempotencyContext<I> {
     /// `None` if there is no lease: the call is not [guarded](Self::is_guarded), or its row is in the caller's transaction.
     pub fn lease_remaining(&self) -> Option<Duration> {
         match &self.call {
-            Of::Claim(lease) => {
+            ContextCall::Claim(lease) => {
                 let first = lease.all().map(|lease| lease.good_until()).min()?;
                 Some(first.saturating_duration_since(Instant::now()))
             }
-            Of::Unguarded(_) | Of::Row(_) => None,
+            ContextCall::Unguarded(_) | ContextCall::Row(_) => None,
         }
     }
 
@@ -242,7 +242,7 @@ impl<I> IdempotencyContext<I> {
 
     fn number(&self) -> i64 {
         let fence = match &self.call {
-            Of::Unguarded(lease) if lease.call().policy.draws_unguarded() => {
+            ContextCall::Unguarded(lease) if lease.call().policy.draws_unguarded() => {
                 lease.claim().fence.get().copied()
             }
             _ => self.known_fence(),
@@ -252,8 +252,8 @@ impl<I> IdempotencyContext<I> {
 
     fn known_fence(&self) -> Option<Fence> {
         match &self.call {
-            Of::Claim(lease) => lease.claim().fence.get().copied(),
-            Of::Unguarded(_) | Of::Row(_) => None,
+            ContextCall::Claim(lease) => lease.claim().fence.get().copied(),
+            ContextCall::Unguarded(_) | ContextCall::Row(_) => None,
         }
     }
 

@@ -159,37 +159,37 @@ impl CallContext {
         record::running(&self.head(key, owner, now, self.times.expiry))
     }
 
-    /// The record of a call that has ended, and whose outcome is unknown. It expires after `lasts`.
+    /// The record of a call that has ended, and whose outcome is unknown. It expires after `ttl`.
     pub(crate) fn marked_record(
         &self,
         key: &Key,
         owner: Owner,
         now: Moment,
-        lasts: Duration,
+        ttl: Duration,
     ) -> Bytes {
-        record::marked(&self.head(key, owner, now, lasts))
+        record::marked(&self.head(key, owner, now, ttl))
     }
 
-    /// The record of the done call. It expires after `lasts`.
+    /// The record of the done call. It expires after `ttl`.
     pub(crate) fn done_record(
         &self,
         key: &Key,
         owner: Owner,
         now: Moment,
-        lasts: Duration,
+        ttl: Duration,
         kept: &Kept,
     ) -> Bytes {
-        let head = self.head(key, owner, now, lasts);
+        let head = self.head(key, owner, now, ttl);
         self.shared.records().done(key, &head, kept)
     }
 
-    fn head(&self, key: &Key, owner: Owner, now: Moment, lasts: Duration) -> Head<'_> {
+    fn head(&self, key: &Key, owner: Owner, now: Moment, ttl: Duration) -> Head<'_> {
         Head {
             key: self.shared.records().tag(key),
             owner,
             payload: self.payload.as_ref(),
             now,
-            lasts,
+            ttl,
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::protocol::state::BodyEnd;
 use crate::record::fence::{FenceLine, FenceState};
 use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
-use crate::store::fencing::{is_permanent, lasts};
+use crate::store::fencing::{fence_ttl, is_permanent};
 use crate::store::{Fence, Key, StoreError, Swap};
 use crate::world::mutant;
 
@@ -96,7 +96,7 @@ pub(crate) fn next_ending(
 /// Writes that the claim of `lease` has ended, unless a later claim has the key. Costs 1 round trip, or 2 if the fence of the
 /// claim is not known because the call got no answer.
 pub(crate) async fn write_end(lease: &Lease) -> Result<Swap, StoreError> {
-    Open::of(lease).end().await.map(|_| Swap::Done)
+    OpenFence::new(lease).end().await.map(|_| Swap::Done)
 }
 
 /// Ends the fence of the claim of `lease`, and then frees its key by `remove`. From the second try on, frees the key first.
@@ -104,7 +104,7 @@ pub(crate) async fn end_and_remove<'a>(
     lease: &'a Lease,
     remove: impl FnOnce() -> StoreFuture<'a, Swap> + Send,
 ) -> Result<Swap, StoreError> {
-    let open = Open::of(lease);
+    let open = OpenFence::new(lease);
     if lease
         .claim()
         .has_sent_fence_end
@@ -123,7 +123,7 @@ pub(crate) async fn withdraw(lease: &Lease, claim: &Bytes) -> Result<Swap, Store
     if !lease.call().policy.fence {
         return remove().await;
     }
-    let open = Open {
+    let open = OpenFence {
         call: lease.call(),
         key: lease.key(),
         claim,
@@ -134,7 +134,7 @@ pub(crate) async fn withdraw(lease: &Lease, claim: &Bytes) -> Result<Swap, Store
 }
 
 /// A claim whose fence may be open.
-struct Open<'a> {
+struct OpenFence<'a> {
     call: &'a CallContext,
     key: &'a Key,
     claim: &'a Bytes,
@@ -144,8 +144,8 @@ struct Open<'a> {
     body_end: Option<BodyEnd>,
 }
 
-impl<'a> Open<'a> {
-    fn of(lease: &'a Lease) -> Self {
+impl<'a> OpenFence<'a> {
+    fn new(lease: &'a Lease) -> Self {
         Self {
             call: lease.call(),
             key: lease.key(),
@@ -199,7 +199,7 @@ impl<'a> Open<'a> {
                 _ => return Ok(false),
             },
         };
-        let ttl = lasts(self.call.times.expiry.max(self.call.policy.ttl));
+        let ttl = fence_ttl(self.call.times.expiry.max(self.call.policy.ttl));
         let ended = self.ended(fence).write();
         if let Swap::Other(later) = store.replace(&key, &stored, &ended, ttl).await?
             && let Some(fence) = own(&later, self.claim)

@@ -80,18 +80,18 @@ impl Progress {
         let call = lease.call();
         loop {
             let record = match self.look(lease, cx) {
-                Step::Wait(_) => return Poll::Pending,
-                Step::Refuse(refusal) => return Poll::Ready(Err(refusal)),
-                Step::RefuseBehindHolder => {
+                FollowStep::Wait(_) => return Poll::Pending,
+                FollowStep::Refuse(refusal) => return Poll::Ready(Err(refusal)),
+                FollowStep::RefuseBehindHolder => {
                     let record = self.leader.shown_record();
                     return Poll::Ready(Err(Refusal::from_record(lease, &record, true)));
                 }
-                Step::StopFollowing => return Poll::Ready(Ok(None)),
-                Step::End(LastSeen::Unavailable) if waiter::refuses_without_store(call) => {
+                FollowStep::StopFollowing => return Poll::Ready(Ok(None)),
+                FollowStep::End(LastSeen::Unavailable) if waiter::refuses_without_store(call) => {
                     return Poll::Ready(Err(waiter::unanswered(call)));
                 }
-                Step::End(LastSeen::Unknown | LastSeen::Unavailable) => None,
-                Step::End(LastSeen::Record(record)) => {
+                FollowStep::End(LastSeen::Unknown | LastSeen::Unavailable) => None,
+                FollowStep::End(LastSeen::Record(record)) => {
                     let refusal = Refusal::from_record(lease, &record, false);
                     let is_fresh = self.freshness.is_fresh();
                     if is_fresh && self.limits.waits_until(call, &refusal).is_some() {
@@ -121,7 +121,7 @@ impl Progress {
 
     /// Reads the state of the leader. If the call must wait, it takes a place among the followers in the same critical section,
     /// so that it misses no phase.
-    fn look(&mut self, lease: &Arc<Lease>, cx: &Context<'_>) -> Step {
+    fn look(&mut self, lease: &Arc<Lease>, cx: &Context<'_>) -> FollowStep {
         let in_flight = self.leader.in_flight();
         let mut state = in_flight.state();
         let announced = state.announced_to_follower();
@@ -137,11 +137,11 @@ impl Progress {
         let is_asking = matches!(state.shown_phase(), Ok(Phase::Asking(_)));
         let is_waiting = matches!(state.shown_phase(), Ok(Phase::Waiting(_)));
         let mut until = match self.step(lease, &state, differs, now) {
-            Step::Wait(until) => until,
-            Step::End(last_seen) => {
+            FollowStep::Wait(until) => until,
+            FollowStep::End(last_seen) => {
                 // The leader has no followers any more.
                 self.place = None;
-                return Step::End(last_seen);
+                return FollowStep::End(last_seen);
             }
             step => return step,
         };
@@ -150,7 +150,7 @@ impl Progress {
         }
         // Outside of a runtime there are no timers.
         let Some(scheduler) = Scheduler::current().filter(|_| until > now) else {
-            return Step::StopFollowing;
+            return FollowStep::StopFollowing;
         };
         if !is_asking {
             self.limits.waiting_since.get_or_insert(now);
@@ -176,14 +176,14 @@ impl Progress {
         drop(state);
         // Outside of the lock, because dropping a waker may drop a task that follows the same leader.
         drop(earlier);
-        Step::Wait(until)
+        FollowStep::Wait(until)
     }
 
     /// The next step of the call, in this state of its leader.
-    fn step(&self, lease: &Arc<Lease>, leader: &State, differs: bool, now: Instant) -> Step {
+    fn step(&self, lease: &Arc<Lease>, leader: &State, differs: bool, now: Instant) -> FollowStep {
         let phase = match leader.shown_phase() {
             Ok(phase) => phase,
-            Err(last_seen) => return Step::End(last_seen.clone()),
+            Err(last_seen) => return FollowStep::End(last_seen.clone()),
         };
         match phase {
             Phase::Asking(answer_due) => {
@@ -194,17 +194,17 @@ impl Progress {
             }
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
             // The leader is no longer polled. Its record has expired, or expires soon.
-            _ if leader.good_until() <= now => Step::StopFollowing,
+            _ if leader.good_until() <= now => FollowStep::StopFollowing,
             // The leader has the key.
             _ => match self.limits.wait_until.filter(|until| *until > now) {
-                Some(until) if !differs => Step::Wait(until.min(leader.good_until())),
-                _ => Step::RefuseBehindHolder,
+                Some(until) if !differs => FollowStep::Wait(until.min(leader.good_until())),
+                _ => FollowStep::RefuseBehindHolder,
             },
         }
     }
 
     /// The step behind a leader that gets the store's answer by `due`, or asks again.
-    fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> Step {
+    fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> FollowStep {
         let WaitLimits {
             ask_until,
             wait_until,
@@ -213,26 +213,31 @@ impl Progress {
         let until = due.min(wait_until.unwrap_or(ask_until));
         let is_late = until <= now && due > now && wait_until.is_none();
         if is_late && waiter::refuses_without_store(call) {
-            return Step::Refuse(waiter::unanswered(call));
+            return FollowStep::Refuse(waiter::unanswered(call));
         }
-        Step::Wait(until)
+        FollowStep::Wait(until)
     }
 
     /// The step behind a leader that waits for a call of another process with this record.
-    fn behind_waiting(&self, lease: &Arc<Lease>, record: &Arc<SeenRecord>, now: Instant) -> Step {
+    fn behind_waiting(
+        &self,
+        lease: &Arc<Lease>,
+        record: &Arc<SeenRecord>,
+        now: Instant,
+    ) -> FollowStep {
         let refusal = Refusal::from_record(lease, record, false);
         let is_fresh = self.freshness.is_fresh();
         if matches!(refusal.plain_error(), Some(Error::PayloadMismatch(_))) {
             return if is_fresh || is_final(&refusal) {
-                Step::Refuse(refusal)
+                FollowStep::Refuse(refusal)
             } else {
-                Step::StopFollowing
+                FollowStep::StopFollowing
             };
         }
         match self.limits.wait_until.filter(|until| *until > now) {
-            Some(until) => Step::Wait(until),
-            None if is_fresh => Step::Refuse(refusal),
-            None => Step::StopFollowing,
+            Some(until) => FollowStep::Wait(until),
+            None if is_fresh => FollowStep::Refuse(refusal),
+            None => FollowStep::StopFollowing,
         }
     }
 
@@ -286,7 +291,7 @@ impl Drop for Following {
 }
 
 /// The next step of a follower.
-enum Step {
+enum FollowStep {
     /// Waits for the next phase, at most until this instant.
     Wait(Instant),
     /// The leader has ended.

@@ -12,15 +12,15 @@ use crate::protocol::scheduler::{Scheduled, Scheduler, TimerId};
 /// All followers on one runtime share one timer, which is set to the earliest instant at which one of them stops waiting.
 #[derive(Default)]
 pub(crate) struct Followers {
-    places: Vec<Place>,
+    places: Vec<FollowerPlace>,
     /// The places that are free again.
     free: Vec<usize>,
     /// One for each runtime that has followers.
-    alarms: Vec<Alarm>,
+    alarms: Vec<FollowerAlarm>,
 }
 
 /// The place of one follower. It keeps its place until it stops following.
-struct Place {
+struct FollowerPlace {
     /// `None` after the follower was woken.
     waker: Option<Waker>,
     until: Instant,
@@ -29,7 +29,7 @@ struct Place {
     alarm: usize,
 }
 
-struct Alarm {
+struct FollowerAlarm {
     scheduler: Arc<Scheduler>,
     timer: Option<TimerId>,
 }
@@ -89,7 +89,7 @@ impl Followers {
             (known.until, known.wakes_at, known.alarm) = (until, wakes_at, alarm);
             return (place, known.set_waker(waker));
         }
-        self.places.push(Place {
+        self.places.push(FollowerPlace {
             waker: Some(waker.clone()),
             until,
             wakes_at,
@@ -158,7 +158,7 @@ impl Followers {
         if let Some(known) = alarms.position(|alarm| Arc::ptr_eq(&alarm.scheduler, scheduler)) {
             return known;
         }
-        let alarm = Alarm {
+        let alarm = FollowerAlarm {
             scheduler: Arc::clone(scheduler),
             timer: None,
         };
@@ -173,7 +173,7 @@ impl Followers {
 
     /// Cancels all timers, because no follower waits.
     fn silence(&mut self) {
-        for Alarm { scheduler, timer } in &mut self.alarms {
+        for FollowerAlarm { scheduler, timer } in &mut self.alarms {
             if let Some(timer) = timer.take() {
                 scheduler.cancel(timer);
             }
@@ -187,7 +187,7 @@ impl Drop for Followers {
     }
 }
 
-impl Place {
+impl FollowerPlace {
     /// Returns the earlier waker if it is another.
     fn set_waker(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.waker {
@@ -197,7 +197,7 @@ impl Place {
     }
 }
 
-impl Alarm {
+impl FollowerAlarm {
     /// Sets the timer to `until`, unless it is set to an earlier instant.
     fn ring_at(&mut self, until: Instant, ring: impl FnOnce() -> Arc<dyn Scheduled>) {
         if let Some(timer) = self.timer {

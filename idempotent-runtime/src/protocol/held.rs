@@ -266,7 +266,7 @@ impl Held {
         if let Some(token) = &self.lease.call().token
             && self.lease.call().policy.give_back
         {
-            token.owe();
+            token.return_on_settle();
         }
     }
 

@@ -138,7 +138,7 @@ impl Scheduled for Ring {
 /// The calls of one handle in this process, by their endpoints and fingerprints.
 pub(crate) struct InFlightTable {
     seed: RandomState,
-    shards: [Shard; SHARDS],
+    shards: [CallShard; SHARDS],
 }
 
 type Calls = HashTable<Arc<dyn Leader>>;
@@ -146,7 +146,7 @@ type Calls = HashTable<Arc<dyn Leader>>;
 /// A shard has its own cache line, so that threads in different shards do not slow each other down.
 #[repr(align(128))]
 #[derive(Default)]
-struct Shard(Mutex<Calls>);
+struct CallShard(Mutex<Calls>);
 
 impl InFlightTable {
     /// The hash of a call.
@@ -260,7 +260,7 @@ impl Default for InFlightTable {
     fn default() -> Self {
         Self {
             seed: RandomState::default(),
-            shards: std::array::from_fn(|_| Shard::default()),
+            shards: std::array::from_fn(|_| CallShard::default()),
         }
     }
 }

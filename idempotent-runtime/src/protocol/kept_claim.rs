@@ -50,10 +50,10 @@ pub(crate) fn tombstone(lease: &Lease, end: &Bytes) -> Bytes {
         return end.clone();
     }
     let OwnClaim { owner, process, .. } = lease.claim();
-    let (now, lasts) = (Moment::now_of(*process), lease.end_ttl(end));
+    let (now, ttl) = (Moment::now_of(*process), lease.end_ttl(end));
     lease
         .call()
-        .done_record(lease.key(), *owner, now, lasts, &Kept::TooLarge)
+        .done_record(lease.key(), *owner, now, ttl, &Kept::TooLarge)
 }
 
 /// The record that the store shows under the key.

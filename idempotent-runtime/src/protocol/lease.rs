@@ -33,13 +33,13 @@ use crate::world::{Moment, mutant};
 /// [`Claim`](crate::store::Claim) is only the store's answer. How long a lease lasts is `lease_time` in the call's times.
 /// A call needs one allocation. The key and the record are made when they are first needed: a follower does not need them.
 pub(crate) struct Lease {
-    of: Of,
+    of: CallRef,
     claim: OnceLock<OwnClaim>,
 }
 
 /// The call of a claim.
 #[expect(clippy::large_enum_variant, reason = "most calls have one claim")]
-enum Of {
+enum CallRef {
     /// The first claim of a call has the call.
     First(FirstClaim),
     /// A later claim refers to the first claim.
@@ -49,11 +49,11 @@ enum Of {
 struct FirstClaim {
     call: CallContext,
     in_flight: InFlight,
-    more: OnceLock<More>,
+    more: OnceLock<FurtherOrSteps>,
 }
 
 /// What few calls have.
-enum More {
+enum FurtherOrSteps {
     /// The claims of the further keys of the call.
     Further(Box<[Arc<Lease>]>),
     /// The steps of its body. A call with further keys has none.
@@ -66,7 +66,7 @@ impl Lease {
     pub(crate) fn new(call: CallContext, hash: u64) -> Arc<Self> {
         let in_flight = InFlight::new(hash);
         Arc::new(Self {
-            of: Of::First(FirstClaim {
+            of: CallRef::First(FirstClaim {
                 call,
                 in_flight,
                 more: OnceLock::new(),
@@ -80,19 +80,19 @@ impl Lease {
     /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later lease starts.
     pub(crate) fn with_new_owner(self: Arc<Self>) -> Arc<Self> {
         let first = match &self.of {
-            Of::First(_) => self,
-            Of::Later(first) => Arc::clone(first),
+            CallRef::First(_) => self,
+            CallRef::Later(first) => Arc::clone(first),
         };
         Arc::new(Self {
-            of: Of::Later(first),
+            of: CallRef::Later(first),
             claim: OnceLock::new(),
         })
     }
 
     fn first(&self) -> &FirstClaim {
         match &self.of {
-            Of::First(first) => first,
-            Of::Later(later) => later.first(),
+            CallRef::First(first) => first,
+            CallRef::Later(later) => later.first(),
         }
     }
 
@@ -107,8 +107,8 @@ impl Lease {
     pub(crate) fn claim(&self) -> &OwnClaim {
         self.claim.get_or_init(|| {
             let key = match &self.of {
-                Of::First(first) => first.call.key(),
-                Of::Later(first) => first.key().clone(),
+                CallRef::First(first) => first.call.key(),
+                CallRef::Later(first) => first.key().clone(),
             };
             OwnClaim::new(self.call(), key)
         })
@@ -142,8 +142,8 @@ impl Lease {
     /// The claim that is in the table for the call.
     fn listed(&self) -> &Self {
         match &self.of {
-            Of::First(_) => self,
-            Of::Later(first) => first,
+            CallRef::First(_) => self,
+            CallRef::Later(first) => first,
         }
     }
 
@@ -189,7 +189,7 @@ impl Lease {
         if !skips_expiry_check && Instant::now() >= state.good_until() {
             return false;
         }
-        if let Of::Later(_) = self.of {
+        if let CallRef::Later(_) = self.of {
             state.set_shown_record(self.key(), self.record());
         }
         let phase = match self.call().token {
@@ -303,13 +303,10 @@ impl Lease {
         }
     }
 
-    fn complete(&self, lasts: Duration, kept: &Kept) -> Ending {
+    fn complete(&self, ttl: Duration, kept: &Kept) -> Ending {
         let OwnClaim { owner, process, .. } = self.claim();
         let now = Moment::now_of(*process);
-        Ending::Complete(
-            self.call()
-                .done_record(self.key(), *owner, now, lasts, kept),
-        )
+        Ending::Complete(self.call().done_record(self.key(), *owner, now, ttl, kept))
     }
 
     /// The record of a call whose outcome is unknown, for `ttl` from now on, whatever `release` says.

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::protocol::background;
 use crate::protocol::background::{Job, NOT_CONFIRMED};
 use crate::protocol::lease::Lease;
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 
 /// Replaces the claim of a call by its marked record. Ends the call for its duplicates in this process afterwards.
@@ -63,7 +63,7 @@ impl Job for Mark {
         let shared = self.shared();
         let (key, claim) = (self.lease.key(), self.lease.record());
         let replaced = shared.store().replace(key, claim, &self.record, remaining);
-        let answer = Attempt::new(replaced, shared.deadline()).await;
+        let answer = StoreAttempt::new(replaced, shared.deadline()).await;
         answer.map(drop).map_err(|_| NOT_CONFIRMED)
     }
 

@@ -10,7 +10,7 @@ use crate::observe::EventKind;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, name_deadline};
 use crate::record::fence::FenceLine;
-use crate::store::fencing::{lasts, microseconds, swap};
+use crate::store::fencing::{fence_ttl, microseconds, swap};
 use crate::store::{Fence, StoreError, StoreErrorKind, Swap};
 
 /// Draws the number. If the store does not answer within the deadline of the handle, the call has no number.
@@ -36,7 +36,7 @@ async fn next(lease: &Lease) -> Result<i64, StoreError> {
     let call = lease.call();
     let (store, deadline) = (call.shared.store(), call.shared.deadline());
     let key = call.shared.fence_key(&call.key());
-    let ttl = lasts(call.times.expiry.max(call.policy.ttl));
+    let ttl = fence_ttl(call.times.expiry.max(call.policy.ttl));
     let mut backoff = Backoff::until(Instant::now() + deadline, deadline);
     loop {
         let stored = backoff.attempt(store.get(&key)).await?;

@@ -47,7 +47,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
             return Ok(held);
         }
         Ok(_) => {
-            token.owe();
+            token.return_on_settle();
             let late = StoreError::new(StoreErrorKind::Unknown, "a late answer for the token");
             let late = late.reason("redeemed the token only after the lease had expired");
             Error::store(lease.call().site.clone(), late)

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::error::{Duplicate, DuplicateState, Error, Known};
+use crate::error::{Duplicate, DuplicateFacts, DuplicateState, Error};
 use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
@@ -23,11 +23,11 @@ pub struct Refusal(Why);
 
 enum Why {
     Error(Error),
-    Replay(Replay),
+    Replay(UnreadReplay),
 }
 
 /// The stored result of an equal call, which has not been read yet.
-struct Replay {
+struct UnreadReplay {
     /// The call that asks for the result. Its end is emitted after the result was read.
     of: Arc<dyn OfCall>,
     record: Arc<SeenRecord>,
@@ -45,7 +45,7 @@ impl Refusal {
         let call = of.call();
         let records = call.shared.records();
         let replay = || {
-            Self(Why::Replay(Replay::new(
+            Self(Why::Replay(UnreadReplay::new(
                 Arc::clone(of) as _,
                 Arc::clone(record),
             )))
@@ -106,7 +106,7 @@ impl Refusal {
     /// The refusal of a call whose key has a row in another transaction. That transaction was still open after this call had `waited`,
     /// so its row cannot be read.
     pub(crate) fn still_open(call: &CallContext, waited: Duration) -> Self {
-        Self::from(Error::InProgress(Duplicate::new(Known {
+        Self::from(Error::InProgress(Duplicate::new(DuplicateFacts {
             site: call.site.clone(),
             state: DuplicateState::Running,
             holder: String::new(),
@@ -209,7 +209,7 @@ fn duplicate(
             _ => age,
         })
     });
-    Duplicate::new(Known {
+    Duplicate::new(DuplicateFacts {
         site: call.site.clone(),
         state,
         holder: record.holder().to_owned(),
@@ -233,7 +233,7 @@ fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
     }
 }
 
-impl Replay {
+impl UnreadReplay {
     fn new(of: Arc<dyn OfCall>, record: Arc<SeenRecord>) -> Self {
         Self {
             of,

@@ -12,7 +12,7 @@ use crate::observe::EventKind;
 use crate::policy::OnLeaseLost;
 use crate::protocol::ending::Ending;
 use crate::protocol::lease::{Lease, NOT_IN_TIME};
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::scheduler::{Scheduled, Scheduler, Work};
 use crate::protocol::settle;
 use crate::protocol::state::{Phase, State};
@@ -146,7 +146,7 @@ async fn send(lease: &Lease, remaining: Duration) -> Result<Swap, StoreError> {
         call.times.expiry,
     );
     // A store may be the user's code. Its panic must not end the renewal of this lease.
-    let answer = AssertUnwindSafe(Attempt::new(renewal, limit)).catch_unwind();
+    let answer = AssertUnwindSafe(StoreAttempt::new(renewal, limit)).catch_unwind();
     answer.await.unwrap_or_else(|_| {
         let panicked = StoreError::new(StoreErrorKind::Unknown, "a panic");
         Err(panicked.reason("panicked"))

@@ -23,14 +23,14 @@ pub(crate) type StoreFuture<'a, T> =
 ///
 /// An immediate answer does not read the clock. The scheduler wakes the other attempts, because a tokio timer per attempt
 /// would be the largest part of its cost.
-pub(crate) struct Attempt<'a, T> {
+pub(crate) struct StoreAttempt<'a, T> {
     operation: StoreFuture<'a, T>,
     limit: Duration,
     /// `None` before the first poll, and outside of a runtime.
     timeout: Option<Timeout>,
 }
 
-impl<'a, T> Attempt<'a, T> {
+impl<'a, T> StoreAttempt<'a, T> {
     pub(crate) fn new(operation: StoreFuture<'a, T>, limit: Duration) -> Self {
         Self {
             operation,
@@ -54,7 +54,7 @@ impl<'a, T> Attempt<'a, T> {
     }
 }
 
-impl<T> Future for Attempt<'_, T> {
+impl<T> Future for StoreAttempt<'_, T> {
     type Output = Result<T, StoreError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -81,7 +81,7 @@ pub(crate) async fn retry<'a, T>(
     deadline: Duration,
     mut send: impl FnMut() -> StoreFuture<'a, T>,
 ) -> Result<T, StoreError> {
-    let mut answer = Attempt::first(send(), deadline).await;
+    let mut answer = StoreAttempt::first(send(), deadline).await;
     let mut backoff = Backoff::after_first_attempt(deadline);
     let mut cause = None;
     loop {
@@ -156,8 +156,8 @@ impl Backoff {
     }
 
     /// One attempt, within its limit and the remaining time.
-    pub(crate) fn attempt<'a, T>(&self, operation: StoreFuture<'a, T>) -> Attempt<'a, T> {
-        Attempt::new(operation, self.limit.min(self.remaining()))
+    pub(crate) fn attempt<'a, T>(&self, operation: StoreFuture<'a, T>) -> StoreAttempt<'a, T> {
+        StoreAttempt::new(operation, self.limit.min(self.remaining()))
     }
 
     /// Waits before the next attempt. Returns `false` if no time remains for it.

@@ -15,13 +15,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, Sleep};
 
-use crate::protocol::timeouts::{Shard, Timeout};
+use crate::protocol::timeouts::{Timeout, TimeoutShard};
 
 /// The timers and background jobs of one runtime. Its task is the [`Driver`].
 pub(crate) struct Scheduler {
-    queue: Mutex<Queue>,
+    queue: Mutex<WorkQueue>,
     /// The timeouts of attempts. Each thread uses one shard.
-    shards: [Arc<Shard>; SHARDS],
+    shards: [Arc<TimeoutShard>; SHARDS],
     threads: AtomicUsize,
     alarm: Alarm,
     is_shut_down: AtomicBool,
@@ -33,7 +33,7 @@ const SHARDS: usize = 8;
 struct Latest {
     runtime: Id,
     scheduler: Arc<Scheduler>,
-    shard: Arc<Shard>,
+    shard: Arc<TimeoutShard>,
 }
 
 /// The latest instant at which the driver wakes up by itself.
@@ -74,7 +74,7 @@ pub(crate) trait Scheduled: Send + Sync {
 }
 
 #[derive(Default)]
-struct Queue {
+struct WorkQueue {
     timers: BTreeMap<TimerId, Arc<dyn Scheduled>>,
     next_id: u64,
     jobs: Vec<Work>,
@@ -192,12 +192,12 @@ impl Scheduler {
         self.is_shut_down.load(Ordering::Acquire)
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, WorkQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl WorkQueue {
     fn wake_driver(&mut self) {
         if let Some(driver) = self.driver_waker.take() {
             driver.wake();

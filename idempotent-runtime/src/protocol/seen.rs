@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::record::call::Record;
 use crate::record::kept::Stored;
-use crate::result::records::Records;
+use crate::result::records::RecordFormat;
 use crate::store::Key;
 
 /// The bytes under a key, which duplicates of one call share.
@@ -45,12 +45,12 @@ impl SeenRecord {
     }
 
     /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.
-    pub(crate) fn read(&self, records: &Records) -> Option<Record<'_>> {
+    pub(crate) fn read(&self, records: &RecordFormat) -> Option<Record<'_>> {
         records.read(&self.key, &self.bytes)
     }
 
     /// The stored result, if this is the record of a call that has ended and has one that this program wrote for the key.
-    pub(crate) fn result(&self, records: &Records) -> Option<&Stored> {
+    pub(crate) fn result(&self, records: &RecordFormat) -> Option<&Stored> {
         let read = || match self.read(records) {
             Some(read) => records.result(&self.key, &read),
             None => Ok(None),
@@ -66,7 +66,7 @@ impl SeenRecord {
     /// What is wrong with the result, if this program did not write it for the key.
     pub(crate) fn result_in(
         &self,
-        records: &Records,
+        records: &RecordFormat,
         read: &Record<'_>,
     ) -> Result<Option<&Stored>, &'static str> {
         let result = self.result.get_or_init(|| records.result(&self.key, read));

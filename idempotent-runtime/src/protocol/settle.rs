@@ -11,7 +11,7 @@ use crate::observe::EventKind;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
-use crate::protocol::retry::{Attempt, Backoff};
+use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
 use crate::protocol::{fence, kept_claim, steps_end};
@@ -32,7 +32,7 @@ pub(crate) fn settle(
                 let answer = if let Some(answer) = ending.send_now(lease) {
                     answer
                 } else {
-                    Attempt::first(ending.send(lease), deadline).await
+                    StoreAttempt::first(ending.send(lease), deadline).await
                 };
                 match answer {
                     Ok(Swap::Done) => SettleOutcome::Stored,
@@ -98,7 +98,7 @@ impl Unsettled {
         if let Some((lease, ending)) = &mut self.end {
             *ending = fence_end;
             let deadline = lease.call().shared.deadline();
-            let answer = Attempt::first(ending.send(lease), deadline).await;
+            let answer = StoreAttempt::first(ending.send(lease), deadline).await;
             let backoff = Backoff::after_first_attempt(deadline);
             let settled = resolve(lease, ending, backoff, answer, false).await;
             let record = ending.stored_record(settled);
@@ -288,16 +288,16 @@ async fn complete_with_fallback(
     answer: Result<Swap, StoreError>,
 ) -> Fallback {
     let store = lease.call().shared.store();
-    let (key, claim, lasts) = (lease.key(), lease.record(), lease.end_ttl(done));
+    let (key, claim, ttl) = (lease.key(), lease.record(), lease.end_ttl(done));
     Fallback::Answer(match answer {
-        Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, lasts)).await {
+        Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, ttl)).await {
             Ok(Claim::Claimed) => Ok(Swap::Done),
             Ok(Claim::Taken(other)) => Ok(Swap::Other(other)),
             Err(error) => Err(error),
         },
         Err(error) if error.kind() == StoreErrorKind::Full => {
-            lease.hold_until(Instant::now() + lasts);
-            let hold = store.replace(key, claim, claim, lasts);
+            lease.hold_until(Instant::now() + ttl);
+            let hold = store.replace(key, claim, claim, ttl);
             match backoff.attempt(hold).await {
                 Ok(Swap::Done) => {
                     let why = "the store has no room for it, so the claim stays for the whole ttl";

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Keying};
 use crate::key::kind;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::observe::Observers;
 use crate::protocol::in_flight::InFlightTable;
 use crate::protocol::stuck_keys::StuckKeys;
@@ -18,7 +18,7 @@ use crate::protocol::tracker::Tracker;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use crate::protocol::turns::Turns;
 use crate::result::options::ResultOptions;
-use crate::result::records::Records;
+use crate::result::records::RecordFormat;
 use crate::settings::known::KnownEndpoints;
 use crate::store::{Key, Store};
 use crate::world::Moment;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
     pub(crate) token_keying: Keying,
     pub(crate) deadline: Duration,
     pub(crate) retry_hint: RangeInclusive<Duration>,
-    pub(crate) records: Records,
+    pub(crate) records: RecordFormat,
     pub(crate) observers: Observers,
     pub(crate) cleanup_limit: usize,
     pub(crate) logs_holder: bool,
@@ -110,7 +110,7 @@ impl Shared {
         self.options.records.options
     }
 
-    pub(crate) fn records(&self) -> &Records {
+    pub(crate) fn records(&self) -> &RecordFormat {
         &self.options.records
     }
 
@@ -175,16 +175,16 @@ impl Shared {
     /// The key of the last number of the claims of `key`: `idem:#fence:{idem:orders.pay:9e10…}`. The braces keep it on the node of
     /// `key` in a cluster. No key of a call has braces.
     pub(crate) fn fence_key(&self, key: &Key) -> String {
-        self.key_of(Kind::Fence, format_args!("{{{key}}}"))
+        self.key_of(RecordKind::Fence, format_args!("{{{key}}}"))
     }
 
     /// The key of the steps of the call with `key`: `idem:#steps:{idem:orders.pay:9e10…}`, with braces as in [`fence_key`](Self::fence_key).
     pub(crate) fn steps_key(&self, key: &Key) -> String {
-        self.key_of(Kind::Steps, format_args!("{{{key}}}"))
+        self.key_of(RecordKind::Steps, format_args!("{{{key}}}"))
     }
 
     /// The key of another kind of record, with its name within its kind.
-    pub(crate) fn key_of(&self, kind: Kind, name: impl fmt::Display) -> String {
+    pub(crate) fn key_of(&self, kind: RecordKind, name: impl fmt::Display) -> String {
         kind.key(&self.options.prefix, name)
     }
 }

@@ -16,7 +16,7 @@ use crate::protocol::background::{Job, NOT_CONFIRMED};
 use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
 
@@ -84,9 +84,9 @@ impl Look {
         let Some(record) = self.record.read(call.shared.records()) else {
             return;
         };
-        let silent = record.lasts().saturating_sub(remaining);
+        let silent = record.ttl().saturating_sub(remaining);
         // A process with other options may renew at other times.
-        if record.lasts() != call.times.expiry || silent < overdue(call) {
+        if record.ttl() != call.times.expiry || silent < overdue(call) {
             return;
         }
         let keys = call.shared.stuck_keys();
@@ -113,7 +113,8 @@ impl Job for Look {
 
     async fn run(&mut self) -> Result<(), &'static str> {
         let (shared, asked) = (self.shared(), Instant::now());
-        let entry = Attempt::new(shared.store().get(self.lease.key()), shared.deadline()).await;
+        let entry =
+            StoreAttempt::new(shared.store().get(self.lease.key()), shared.deadline()).await;
         let entry = entry.map_err(|_| NOT_CONFIRMED)?;
         if let Some(entry) = entry
             && entry.value == *self.record.bytes()

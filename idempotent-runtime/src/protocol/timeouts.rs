@@ -11,20 +11,20 @@ use tokio::time::Instant;
 
 /// The timeouts that some threads of a runtime have set.
 #[derive(Default)]
-pub(crate) struct Shard {
+pub(crate) struct TimeoutShard {
     timeouts: Mutex<Timeouts>,
 }
 
 /// A timeout. Dropping it cancels the timeout.
 pub(crate) struct Timeout {
-    shard: Arc<Shard>,
+    shard: Arc<TimeoutShard>,
     id: Id,
 }
 
 /// When a timeout is due, and its number.
 type Id = (Instant, u64);
 
-impl Shard {
+impl TimeoutShard {
     /// Wakes `task` at `due`. Returns `false` if an earlier timeout is in the same queue. Then the alarm of the driver is early
     /// enough.
     pub(crate) fn set(self: &Arc<Self>, due: Instant, task: Waker) -> (Timeout, bool) {
@@ -86,7 +86,7 @@ impl Drop for Timeout {
 struct Timeouts {
     /// Most attempts have one of a few limits. So a new timeout is due after the last timeout of a queue, and belongs to its
     /// end.
-    queues: [Queue; QUEUES],
+    queues: [TimerQueue; QUEUES],
     /// The timeouts that do not fit into a queue.
     others: BTreeMap<Id, Waker>,
     next_number: u64,
@@ -134,14 +134,14 @@ impl Timeouts {
             overdue.push(first.remove());
         }
         let others = self.others.first_key_value().map(|(id, _)| id.0);
-        let queues = self.queues.iter().filter_map(Queue::next_due);
+        let queues = self.queues.iter().filter_map(TimerQueue::next_due);
         queues.chain(others).min()
     }
 }
 
 /// Timeouts in the order in which they are due. The first timeout is not cancelled.
 #[derive(Default)]
-struct Queue {
+struct TimerQueue {
     /// `None` for the task of a cancelled timeout.
     entries: VecDeque<(Id, Option<Waker>)>,
     cancelled: usize,
@@ -150,7 +150,7 @@ struct Queue {
 /// A queue of fewer entries may have any share of cancelled timeouts, and any capacity.
 const SMALL: usize = 256;
 
-impl Queue {
+impl TimerQueue {
     fn may_append(&self, due: Instant) -> bool {
         self.entries.back().is_none_or(|(last, _)| last.0 <= due)
     }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     /// Wakes the tasks that are due.
-    fn wake_due(shard: &Shard, now: Instant) -> Option<Instant> {
+    fn wake_due(shard: &TimeoutShard, now: Instant) -> Option<Instant> {
         let mut overdue = Vec::new();
         let next = shard.take_due(now, &mut overdue);
         overdue.into_iter().for_each(Waker::wake);
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn each_timeout_is_due_at_its_own_instant() {
-        let shard = Arc::new(Shard::default());
+        let shard = Arc::new(TimeoutShard::default());
         let start = Instant::now();
         // Falling limits do not fit into a queue.
         let limits: Vec<u64> = (1..=9).rev().chain([5, 3, 7]).collect();
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_timeout_wakes_the_task_that_polled_last() {
-        let shard = Arc::new(Shard::default());
+        let shard = Arc::new(TimeoutShard::default());
         let [first, second] = [(); 2].map(|()| Arc::new(Counts::default()));
         let due = Instant::now();
         let timeout = shard.set(due, Arc::clone(&first).into()).0;
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn cancelled_timeouts_behind_a_slow_attempt_take_no_memory() {
-        let shard = Arc::new(Shard::default());
+        let shard = Arc::new(TimeoutShard::default());
         let start = Instant::now();
         let entries = || {
             let timeouts = shard.timeouts();
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_closed_shard_has_no_timeouts() {
-        let shard = Arc::new(Shard::default());
+        let shard = Arc::new(TimeoutShard::default());
         let counts = Arc::new(Counts::default());
         let now = Instant::now();
         let earlier = shard.set(now, Arc::clone(&counts).into()).0;

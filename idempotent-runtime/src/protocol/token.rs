@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, Hasher, UnencodablePart};
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::protocol::shared::Shared;
 use crate::world;
 
@@ -118,7 +118,7 @@ pub(crate) fn locate(
     fingerprint: Fingerprint,
 ) -> (Site, String) {
     let name = format_args!("{operation}:{fingerprint}");
-    let key = shared.key_of(Kind::Token, name);
+    let key = shared.key_of(RecordKind::Token, name);
     let site = Site::of(Subject::Token, operation).with_key(fingerprint);
     (site, key)
 }

@@ -11,19 +11,19 @@ use tokio::time::{Instant, timeout_at};
 use crate::protocol::seen::SeenRecord;
 
 /// The database of a call, as the address of its pool's options, and the key of its row.
-type Place = (usize, Arc<str>);
+type KeyPlace = (usize, Arc<str>);
 
 /// What the call with the turn leaves: the record that has the key.
 type Left = Option<Arc<SeenRecord>>;
 
 /// The calls that have the turn.
 #[derive(Debug, Default)]
-pub(crate) struct Turns(Mutex<HashMap<Place, watch::Receiver<Left>>>);
+pub(crate) struct Turns(Mutex<HashMap<KeyPlace, watch::Receiver<Left>>>);
 
 /// The turn of a call. Dropping it wakes the equal calls, and one of them gets the turn.
 pub(crate) struct Turn {
     turns: Arc<Turns>,
-    place: Place,
+    place: KeyPlace,
     left: watch::Sender<Left>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Waited {
 
 impl Turn {
     /// Waits until no equal call has the turn, or one left a record.
-    pub(crate) async fn wait(turns: &Arc<Turns>, place: Place, until: Instant) -> Waited {
+    pub(crate) async fn wait(turns: &Arc<Turns>, place: KeyPlace, until: Instant) -> Waited {
         loop {
             let mut other = match turns.enter(&place) {
                 Err(left) => {
@@ -71,7 +71,7 @@ impl Drop for Turn {
 
 impl Turns {
     /// What the call with the turn will leave. `Err`: no call had the turn, and now the caller has it.
-    fn enter(&self, place: &Place) -> Result<watch::Receiver<Left>, watch::Sender<Left>> {
+    fn enter(&self, place: &KeyPlace) -> Result<watch::Receiver<Left>, watch::Sender<Left>> {
         match self.lock().entry(place.clone()) {
             Entry::Occupied(other) => Ok(other.get().clone()),
             Entry::Vacant(free) => {
@@ -82,7 +82,7 @@ impl Turns {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, watch::Receiver<Left>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<KeyPlace, watch::Receiver<Left>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,7 +46,10 @@ pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
     } = may_ask;
     let span = lease.call().span.clone();
     let mut waiter = Waiter::new(lease, limits);
-    let claim = waiter.contend(None, record.map_or(Known::Nothing, Known::Record));
+    let claim = waiter.contend(
+        None,
+        record.map_or(KnownAnswer::Nothing, KnownAnswer::Record),
+    );
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -61,7 +64,7 @@ pub(crate) async fn contend(
     let began = first_sent.unwrap_or_else(Instant::now);
     let limits = WaitLimits::new(lease.call(), began);
     let mut waiter = Waiter::new(lease, limits);
-    let claim = waiter.contend(first_sent, Known::Answer(answer));
+    let claim = waiter.contend(first_sent, KnownAnswer::Answer(answer));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -77,7 +80,7 @@ pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
 }
 
 /// The store's answer that a call knows before it claims.
-enum Known {
+enum KnownAnswer {
     Nothing,
     /// The answer to its claim.
     Answer(Result<Claim, StoreError>),
@@ -101,7 +104,7 @@ impl Waiter {
     async fn contend(
         &mut self,
         mut first_sent: Option<Instant>,
-        mut known: Known,
+        mut known: KnownAnswer,
     ) -> Result<Held, Refusal> {
         let mut last_holder = None;
         let mut refused_claims = RefusedClaims::default();
@@ -162,8 +165,8 @@ impl Waiter {
                 claim.note_taken(&refusal);
                 stuck::look(&self.lease, &record, &refusal);
                 let duplicate = refusal.plain_error().and_then(Error::duplicate);
-                let lasts = duplicate.and_then(Duplicate::free_in);
-                *last_holder = lasts.map(|lasts| (record.clone(), asked_until + lasts));
+                let free_in = duplicate.and_then(Duplicate::free_in);
+                *last_holder = free_in.map(|free_in| (record.clone(), asked_until + free_in));
                 Ok(Verdict::Taken(record, refusal))
             }
             // The store answers, so followers must ask it themselves.
@@ -234,16 +237,16 @@ impl Waiter {
     async fn resolve(
         &self,
         claim: &mut ClaimGuard<'_>,
-        known: &mut Known,
+        known: &mut KnownAnswer,
     ) -> Result<Guard, NotWon> {
-        match std::mem::replace(known, Known::Nothing) {
-            Known::Record(record) => Err(NotWon::Taken(record)),
-            Known::Answer(answer) => {
+        match std::mem::replace(known, KnownAnswer::Nothing) {
+            KnownAnswer::Record(record) => Err(NotWon::Taken(record)),
+            KnownAnswer::Answer(answer) => {
                 let limit = self.lease.call().shared.deadline();
                 let backoff = Backoff::until(self.limits.ask_until, limit);
                 claim.resolve(answer, backoff).await
             }
-            Known::Nothing => {
+            KnownAnswer::Nothing => {
                 let backoff = self.backoff();
                 let answer = claim.send_announced(&backoff).await;
                 claim.resolve(answer, backoff).await

@@ -39,7 +39,7 @@ pub(crate) struct Head<'a> {
     pub(crate) payload: Option<&'a Fingerprint>,
     pub(crate) now: Moment,
     /// The time to live of the record.
-    pub(crate) lasts: Duration,
+    pub(crate) ttl: Duration,
 }
 
 /// Writes the record of a running call.
@@ -90,8 +90,8 @@ fn line<const N: usize>(
     line.push(b" since=");
     line.push_time(head.now.since_1970);
     line.push(b" for=");
-    let lasts_millis = head.lasts.as_secs().saturating_mul(1000);
-    line.push_number(lasts_millis.saturating_add(head.lasts.subsec_millis().into()));
+    let lasts_millis = head.ttl.as_secs().saturating_mul(1000);
+    line.push_number(lasts_millis.saturating_add(head.ttl.subsec_millis().into()));
     line.push(b"ms by=");
     line.push_holder(head.key, head.now.process);
     line.push(b" codec=");
@@ -112,7 +112,7 @@ fn push_kept<const N: usize>(line: &mut Line<N>, kept: &Kept) {
 fn push_result<const N: usize>(line: &mut Line<N>, stored: &Stored) {
     line.push(stored.form.name().as_bytes());
     line.push(if stored.failure { b":err:" } else { b":ok:" });
-    line.push_number(stored.somes.into());
+    line.push_number(stored.option_depth.into());
     line.push(b":");
     line.push(&hex::eight(stored.schema.to_be_bytes()));
 }
@@ -125,7 +125,7 @@ pub(crate) struct Record<'a> {
     key: Option<KeyTag>,
     holder: &'a [u8],
     payload: Option<&'a [u8]>,
-    lasts: Duration,
+    ttl: Duration,
     content: Content,
     result: usize,
     bytes: &'a Bytes,
@@ -149,7 +149,7 @@ enum Content {
     Result {
         form: Form,
         failure: bool,
-        somes: u32,
+        option_depth: u32,
         schema: u32,
     },
 }
@@ -175,7 +175,7 @@ impl<'a> Record<'a> {
         fields.expect(b" since=")?;
         let since = fields.time()?;
         fields.expect(b" for=")?;
-        let lasts = Duration::from_millis(fields.number()?);
+        let ttl = Duration::from_millis(fields.number()?);
         fields.expect(b"ms by=")?;
         let (key, holder) = KeyTag::split(fields.holder()?);
         fields.expect(b" codec=")?;
@@ -193,7 +193,7 @@ impl<'a> Record<'a> {
             key,
             holder,
             payload,
-            lasts,
+            ttl,
             content,
             result,
             bytes,
@@ -202,7 +202,7 @@ impl<'a> Record<'a> {
 
     /// Whether this may be a record of `key`. Records of earlier versions do not say it.
     pub(crate) fn may_be_of(&self, key: &str) -> bool {
-        self.key.is_none_or(|tag| tag == KeyTag::of(key))
+        self.key.is_none_or(|tag| tag == KeyTag::for_key(key))
     }
 
     /// The process that wrote the record, as `host:pid`.
@@ -241,13 +241,13 @@ impl<'a> Record<'a> {
 
     /// Whether this is a claim that is older than the time it asked for, so it was renewed, or is kept.
     pub(crate) fn is_older_claim_than_its_time(&self, now: SystemTime) -> bool {
-        self.is_unmarked_claim() && self.age(now) > self.lasts
+        self.is_unmarked_claim() && self.age(now) > self.ttl
     }
 
     /// Whether this is a claim that lives for `remaining`, and a renewal would not give it so much time: it is kept for the whole
     /// `ttl`, because the store had no room for the end of its call.
     pub(crate) fn is_kept_claim(&self, remaining: Option<Duration>) -> bool {
-        let longest = self.lasts.saturating_add(CLOCK_STEP);
+        let longest = self.ttl.saturating_add(CLOCK_STEP);
         self.is_unmarked_claim() && remaining.is_some_and(|remaining| remaining > longest)
     }
 
@@ -279,8 +279,8 @@ impl<'a> Record<'a> {
     }
 
     /// The time to live of the record after it was written, and after each renewal.
-    pub(crate) fn lasts(&self) -> Duration {
-        self.lasts
+    pub(crate) fn ttl(&self) -> Duration {
+        self.ttl
     }
 
     /// How long ago the record was written, by the clock of this machine.
@@ -291,10 +291,10 @@ impl<'a> Record<'a> {
     /// The time until the record expires without another renewal, if it was last written or renewed this long ago. If that is longer
     /// than its time to live, it has been renewed in the meantime: the whole time to live is returned.
     pub(crate) fn remaining_at(&self, age: Duration) -> Duration {
-        self.lasts
+        self.ttl
             .checked_sub(age)
             .filter(|remaining| !remaining.is_zero())
-            .unwrap_or(self.lasts)
+            .unwrap_or(self.ttl)
     }
 }
 
@@ -322,13 +322,13 @@ impl Content {
             Self::Result {
                 form,
                 failure,
-                somes,
+                option_depth,
                 schema,
             } => Kept::Result(Stored {
                 failure,
                 schema,
                 form,
-                somes,
+                option_depth,
                 bytes,
                 tail: Bytes::new(),
             }),
@@ -337,19 +337,19 @@ impl Content {
 
     fn result(codec: &[u8]) -> Option<Self> {
         let mut fields = Fields::new(codec);
-        let form = Form::of(fields.word()?)?;
+        let form = Form::from_name(fields.word()?)?;
         let failure = match fields.word()? {
             b"ok" => false,
             b"err" => true,
             _ => return None,
         };
-        let somes = u32::try_from(fields.number()?).ok()?;
+        let option_depth = u32::try_from(fields.number()?).ok()?;
         fields.expect(b":")?;
         let schema = hex::value(fields.hex(8)?.try_into().ok()?);
         (fields.remaining() == 0).then_some(Self::Result {
             form,
             failure,
-            somes,
+            option_depth,
             schema,
         })
     }

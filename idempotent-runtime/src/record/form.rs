@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+    pub(crate) fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL
             .into_iter()
             .find(|form| form.name().as_bytes() == name)

@@ -50,7 +50,7 @@ pub struct Stored {
     /// How the bytes are to be read.
     pub form: Form,
     /// How many `Some` are around the value.
-    pub somes: u32,
+    pub option_depth: u32,
     /// The result.
     pub bytes: Bytes,
     /// The end of the bytes, if it is elsewhere in memory: the body of a response. A result that was read has its bytes in one

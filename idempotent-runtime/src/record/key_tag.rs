@@ -16,7 +16,7 @@ pub(crate) struct KeyTag([u8; 8]);
 
 impl KeyTag {
     /// The digits of this key, by FNV-1a of 64 bits, whose halves are combined. Frozen: all processes must make the same digits.
-    pub(crate) fn of(key: &str) -> Self {
+    pub(crate) fn for_key(key: &str) -> Self {
         let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
@@ -53,7 +53,7 @@ mod tests {
     fn the_digits_of_keys_are_frozen() {
         // `a` and `foobar` are test vectors of FNV-1a: af63dc4c8601ec8c and 85944171f73967e8.
         for (key, digits) in [("", "4fd0bfc1"), ("a", "296230c0"), ("foobar", "72ad2699")] {
-            assert_eq!(KeyTag::of(key).0, digits.as_bytes(), "{key}");
+            assert_eq!(KeyTag::for_key(key).0, digits.as_bytes(), "{key}");
         }
     }
 

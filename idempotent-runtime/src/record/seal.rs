@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::SetupError;
 use crate::key::hex;
-use crate::record::call::sealed::{self, Sealed};
+use crate::record::call::sealed::{self, SealedRecord};
 use crate::record::call::{self, Head, Record};
 use crate::record::kept::{Kept, Stored};
 use crate::record::sealing::Sealing;
@@ -136,10 +136,10 @@ impl SealKeys {
                 "no seal key in {from}; make one with `openssl rand -hex 32`"
             ))
         })?;
-        Ok(Self::of(first, keys.collect()))
+        Ok(Self::from_keys(first, keys.collect()))
     }
 
-    fn of(first: SealKey, others: Vec<SealKey>) -> Self {
+    fn from_keys(first: SealKey, others: Vec<SealKey>) -> Self {
         Self {
             first,
             others,
@@ -151,7 +151,7 @@ impl SealKeys {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    fn open(&self, key: &str, sealed: &Sealed<'_>) -> Option<Stored> {
+    fn open(&self, key: &str, sealed: &SealedRecord<'_>) -> Option<Stored> {
         let aad = associated_data(key, sealed.line);
         let (nonce, rest) = sealed.bytes.split_first_chunk::<NONCE>()?;
         let (text, tag) = rest.split_last_chunk::<TAG>()?;
@@ -195,7 +195,7 @@ impl Sealing for SealKeys {
             };
         };
         let stored = self.open(key, &sealed).ok_or(NOT_OPENED)?;
-        if record.age(world::time_of_day()) > record.lasts().saturating_add(LATE) {
+        if record.age(world::time_of_day()) > record.ttl().saturating_add(LATE) {
             return Err(TOO_OLD);
         }
         Ok(Kept::Result(stored))
@@ -219,7 +219,7 @@ fn random_nonce() -> [u8; NONCE] {
 
 impl From<SealKey> for SealKeys {
     fn from(key: SealKey) -> Self {
-        Self::of(key, Vec::new())
+        Self::from_keys(key, Vec::new())
     }
 }
 
@@ -227,7 +227,7 @@ impl<const N: usize> From<[SealKey; N]> for SealKeys {
     /// The first key seals. An empty array does not compile.
     fn from(keys: [SealKey; N]) -> Self {
         const { assert!(N > 0, "results are sealed with at least one key") };
-        Self::of(keys[0].clone(), keys[1..].to_vec())
+        Self::from_keys(keys[0].clone(), keys[1..].to_vec())
     }
 }
 

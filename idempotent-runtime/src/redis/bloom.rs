@@ -20,14 +20,14 @@ use crate::store::{BloomFilter, BloomStats, Hint, StoreError};
 
 /// Whether the servers use the module. Clones share what the store learns about the servers.
 #[derive(Clone, Default)]
-pub(crate) struct Filters {
+pub(crate) struct FilterCommands {
     /// All servers report the module.
     module: bool,
     /// A server has lost the module, for example by a fail-over, or does not let this user use it.
     refused: Arc<AtomicBool>,
 }
 
-impl Filters {
+impl FilterCommands {
     /// Uses the module if every one of these servers reports it.
     pub(crate) fn of_servers(info: &[String]) -> Self {
         // RedisBloom, Redis 8 and Valkey use the same name for the module.
@@ -90,7 +90,7 @@ impl Filters {
     }
 }
 
-impl fmt::Debug for Filters {
+impl fmt::Debug for FilterCommands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.uses_module() {
             "module"
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::redis::script::scripted::Scripted;
-    use crate::redis::send::compose::Settings;
+    use crate::redis::send::compose::SendSettings;
 
     const WITH_IT: &str =
         "# Modules\r\nmodule:name=bf,ver=20820,api=1,filters=0,usedby=[],using=[]\r\n";
@@ -121,12 +121,12 @@ mod tests {
         }
     }
 
-    fn with_module() -> Filters {
-        Filters::of_servers(&[WITH_IT.to_owned()])
+    fn with_module() -> FilterCommands {
+        FilterCommands::of_servers(&[WITH_IT.to_owned()])
     }
 
-    async fn insert(filters: &Filters, server: Scripted) -> Result<Hint, StoreError> {
-        let sender = Sender::new(server.clone(), Settings::default());
+    async fn insert(filters: &FilterCommands, server: Scripted) -> Result<Hint, StoreError> {
+        let sender = Sender::new(server.clone(), SendSettings::default());
         let hint = filters.insert(&sender, &filter(), b"member").await;
         server.assert_all_sent();
         hint
@@ -157,7 +157,7 @@ mod tests {
         ] {
             let info: Vec<_> = info.into_iter().map(str::to_owned).collect();
             assert_eq!(
-                Filters::of_servers(&info).uses_module(),
+                FilterCommands::of_servers(&info).uses_module(),
                 expected,
                 "{info:?}"
             );
@@ -206,7 +206,7 @@ mod tests {
     async fn a_full_bucket_of_the_module_answers_perhaps_seen_to_everything() {
         let counts = "*2\r\n$4\r\n0.25\r\n*3\r\n:10\r\n:1000\r\n:0\r\n";
         let server = Scripted::default().answers(&["bf:1000:0.01:2"], &[counts]);
-        let sender = Sender::new(server, Settings::default());
+        let sender = Sender::new(server, SendSettings::default());
         let stats = with_module().stats(&sender, &filter()).await;
         let stats = stats.expect("statistics");
         assert_eq!((stats.members, stats.capacity), (1010, 1000));

@@ -12,7 +12,7 @@ use self::examination::Examination;
 use crate::policy::deadline::first_try;
 use crate::redis::client::listener::Listener;
 use crate::redis::client::replicas::Replicas;
-use crate::redis::record::removal::Removal;
+use crate::redis::record::removal::RemovalCommand;
 use crate::store::Finding;
 use crate::store::Level::Note;
 
@@ -23,7 +23,7 @@ pub(crate) struct Doctor<'a, C> {
     pub(crate) one_server: bool,
     /// `None` if writes do not wait for replicas.
     pub(crate) replicas: Option<Replicas>,
-    pub(crate) removal: &'a Removal,
+    pub(crate) removal: &'a RemovalCommand,
     /// `None` if the store has no subscriptions.
     pub(crate) listener: Option<&'a Listener>,
 }

@@ -17,7 +17,7 @@ use crate::redis::client::replicas::Replicas;
 use crate::redis::client::tls::{Certificates, ClientCertificate};
 use crate::redis::client::topology::Topology;
 use crate::redis::client::url::Address;
-use crate::redis::send::compose::Settings;
+use crate::redis::send::compose::SendSettings;
 use crate::redis::send::sender::Sender;
 use crate::redis::store::RedisStore;
 use crate::store::{Durability, StoreError, StoreErrorKind};
@@ -171,7 +171,7 @@ impl RedisOptions {
         let connection = if self.batch {
             RedisConnection::straight_to(Arc::clone(&topology))
         } else {
-            RedisConnection::to(Arc::clone(&topology))
+            RedisConnection::for_topology(Arc::clone(&topology))
         };
         let place = topology.to_string();
         let checked = async {
@@ -208,8 +208,8 @@ impl RedisOptions {
         Ok(RedisStore::new(sender, &info, durability, None))
     }
 
-    fn settings(&self, info: &[String]) -> Settings {
-        Settings {
+    fn settings(&self, info: &[String]) -> SendSettings {
+        SendSettings {
             replicas: self.replicas,
             batch_above: self.batch.then_some(self.batch_above),
             has_one_server: is_one_server(info),

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::redis::bloom::Filters;
+use crate::redis::bloom::FilterCommands;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::listener::Listener;
 use crate::redis::doctor::Doctor;
-use crate::redis::record::records::Records;
+use crate::redis::record::records::RecordCommands;
 use crate::redis::record::{counting, fencing, listing};
 use crate::redis::send::sender::Sender;
 use crate::store::key::member_key;
@@ -66,8 +66,8 @@ use crate::store::{
 #[derive(Clone)]
 pub struct RedisStore<C = RedisConnection> {
     sender: Sender<C>,
-    records: Records,
-    filters: Filters,
+    records: RecordCommands,
+    filters: FilterCommands,
     durability: Durability,
     /// `None` on the caller's own connection, because the store cannot make another connection to subscribe.
     listener: Option<Arc<Listener>>,
@@ -90,8 +90,8 @@ impl<C> RedisStore<C> {
     ) -> Self {
         Self {
             sender,
-            records: Records::of_servers(info),
-            filters: Filters::of_servers(info),
+            records: RecordCommands::of_servers(info),
+            filters: FilterCommands::of_servers(info),
             durability,
             listener,
         }

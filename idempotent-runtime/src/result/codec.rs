@@ -1,8 +1,8 @@
 //! Writes a result into its record, and reads it again for a duplicate.
 //!
 //! ```text
-//! Some(Some("paid"))   form json, 2 somes, "paid"
-//! Some(None)           form none, 1 some
+//! Some(Some("paid"))   form json, option depth 2, "paid"
+//! Some(None)           form none, option depth 1
 //! f64::INFINITY        form bits, 7ff0000000000000
 //! ```
 //!
@@ -139,7 +139,7 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
             #[cfg(feature = "msgpack")]
             Codec::MessagePack => Form::MessagePack,
         },
-        somes: 0,
+        option_depth: 0,
         bytes: Vec::new(),
     };
     let plain = encoded.form;
@@ -194,61 +194,61 @@ impl Undecodable {
 /// Reads what [`encode`] has written.
 pub(crate) fn decode<T: DeserializeOwned>(
     form: Form,
-    somes: u32,
+    option_depth: u32,
     bytes: &[u8],
 ) -> Result<T, Undecodable> {
-    if somes > LEVELS {
+    if option_depth > LEVELS {
         return Err(Undecodable::Mismatch);
     }
     match form {
-        Form::Json => decode_json(somes, bytes),
+        Form::Json => decode_json(option_depth, bytes),
         // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
-        Form::None if bytes.is_empty() => decode_json(somes, b"null"),
+        Form::None if bytes.is_empty() => decode_json(option_depth, b"null"),
         Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
-        Form::Bits => decode_bits(somes, bytes),
+        Form::Bits => decode_bits(option_depth, bytes),
         #[cfg(feature = "msgpack")]
-        Form::MessagePack => decode_msgpack(somes, bytes),
+        Form::MessagePack => decode_msgpack(option_depth, bytes),
         #[cfg(not(feature = "msgpack"))]
         Form::MessagePack => Err(Undecodable::MessagePack),
     }
 }
 
-fn decode_json<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
+fn decode_json<T: DeserializeOwned>(option_depth: u32, bytes: &[u8]) -> Result<T, Undecodable> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = read_value(&mut json, somes)?;
+    let value = read_value(&mut json, option_depth)?;
     json.end().map_err(|_| Undecodable::Mismatch)?;
     Ok(value)
 }
 
 #[cfg(feature = "msgpack")]
-fn decode_msgpack<T: DeserializeOwned>(somes: u32, bytes: &[u8]) -> Result<T, Undecodable> {
+fn decode_msgpack<T: DeserializeOwned>(option_depth: u32, bytes: &[u8]) -> Result<T, Undecodable> {
     if !msgpack::is_one_value(bytes) {
         return Err(Undecodable::Mismatch);
     }
-    read_value(&mut msgpack::reader(bytes), somes)
+    read_value(&mut msgpack::reader(bytes), option_depth)
 }
 
-fn decode_bits<T: DeserializeOwned>(somes: u32, digits: &[u8]) -> Result<T, Undecodable> {
+fn decode_bits<T: DeserializeOwned>(option_depth: u32, digits: &[u8]) -> Result<T, Undecodable> {
     let mut bits = [0; 8];
     let bits = base16ct::lower::decode(digits, &mut bits).map_err(|_| Undecodable::Mismatch)?;
     if let Ok(single) = <[u8; 4]>::try_from(bits) {
         let single: F32Deserializer<value::Error> = f32::from_be_bytes(single).into_deserializer();
-        read_value(single, somes)
+        read_value(single, option_depth)
     } else if let Ok(double) = <[u8; 8]>::try_from(bits) {
         let double: F64Deserializer<value::Error> = f64::from_be_bytes(double).into_deserializer();
-        read_value(double, somes)
+        read_value(double, option_depth)
     } else {
         Err(Undecodable::Mismatch)
     }
 }
 
-fn read_value<'de, T, D>(codec: D, somes: u32) -> Result<T, Undecodable>
+fn read_value<'de, T, D>(codec: D, option_depth: u32) -> Result<T, Undecodable>
 where
     T: DeserializeOwned,
     D: Deserializer<'de>,
 {
     let codec = Levels::new(codec, MOST_WITHIN);
-    T::deserialize(Unpeel::new(codec, somes)).map_err(|_| Undecodable::Mismatch)
+    T::deserialize(Unpeel::new(codec, option_depth)).map_err(|_| Undecodable::Mismatch)
 }
 
 /// A writer that fails instead of growing beyond `most` bytes.

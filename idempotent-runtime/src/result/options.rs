@@ -61,7 +61,7 @@ impl ResultOptions {
                 failure,
                 schema: codec::schema::<T>(),
                 form: encoded.form,
-                somes: encoded.somes,
+                option_depth: encoded.option_depth,
                 bytes: encoded.bytes.into(),
                 tail: Bytes::new(),
             }),

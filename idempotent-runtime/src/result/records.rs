@@ -14,14 +14,14 @@ use crate::result::options::ResultOptions;
 
 /// How a handle reads the records of calls, and puts results into them.
 #[derive(Debug)]
-pub(crate) struct Records {
+pub(crate) struct RecordFormat {
     pub(crate) options: ResultOptions,
     pub(crate) sealing: Arc<dyn Sealing>,
     /// Records have digits of their key: their store is not in the memory of this process.
     pub(crate) name_keys: bool,
 }
 
-impl Records {
+impl RecordFormat {
     /// Writes the record of a done call under `key`.
     pub(crate) fn done(&self, key: &str, head: &Head<'_>, kept: &Kept) -> Bytes {
         self.sealing.write(key, head, kept)
@@ -29,7 +29,7 @@ impl Records {
 
     /// The digits of a key for its records.
     pub(crate) fn tag(&self, key: &str) -> Option<KeyTag> {
-        self.name_keys.then(|| KeyTag::of(key))
+        self.name_keys.then(|| KeyTag::for_key(key))
     }
 
     /// Reads the bytes under `key`; `None` if they are longer than the handle allows, or no [`Record`] of this key.

@@ -146,7 +146,7 @@ fn read<T: DeserializeOwned>(stored: &Stored) -> Result<T, &'static str> {
     if stored.schema != codec::schema::<T>() {
         return Err("it was stored as another type than the function returns now");
     }
-    codec::decode(stored.form, stored.somes, &stored.bytes).map_err(Undecodable::why)
+    codec::decode(stored.form, stored.option_depth, &stored.bytes).map_err(Undecodable::why)
 }
 
 impl<R> Clone for ReplayOk<R> {

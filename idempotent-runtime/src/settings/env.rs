@@ -5,7 +5,7 @@ use std::env;
 
 use super::overrides::{LIST, NAMES, Overrides, in_capitals, is_attribute_only};
 use super::setting::Origin;
-use super::table::{Layer, Named};
+use super::table::{Named, SourceSettings};
 use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
@@ -33,10 +33,10 @@ pub(super) fn process_variables() -> impl Iterator<Item = (String, String)> {
 pub(super) fn read(
     variables: impl Iterator<Item = (String, String)>,
     problems: &mut Vec<String>,
-) -> Layer {
+) -> SourceSettings {
     // Sorted, so that the same mistakes always give the same text.
     let variables: BTreeMap<String, String> = variables.collect();
-    let mut layer = Layer::default();
+    let mut layer = SourceSettings::default();
     for (name, value) in &variables {
         let Some(rest) = name.strip_prefix(PREFIX) else {
             continue;
@@ -61,7 +61,11 @@ pub(super) fn read(
     layer
 }
 
-fn overrides_of<'a>(layer: &'a mut Layer, endpoint: &str, origin: &Origin) -> &'a mut Overrides {
+fn overrides_of<'a>(
+    layer: &'a mut SourceSettings,
+    endpoint: &str,
+    origin: &Origin,
+) -> &'a mut Overrides {
     let named = layer.endpoints.entry(endpoint.to_owned());
     let named = named.or_insert_with(|| Named {
         origin: origin.clone(),
@@ -141,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    fn read_these(variables: &[(&str, &str)]) -> (Layer, Vec<String>) {
+    fn read_these(variables: &[(&str, &str)]) -> (SourceSettings, Vec<String>) {
         let mut problems = Vec::new();
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let layer = read(variables.iter().map(owned), &mut problems);

@@ -10,12 +10,12 @@ use toml::de::{DeTable, DeValue};
 
 use super::overrides::{LIST, NAMES, Overrides, is_attribute_only};
 use super::setting::Origin;
-use super::table::{Layer, Named};
+use super::table::{Named, SourceSettings};
 use crate::error::closest::closest;
 use crate::key::route::RouteName;
 
 /// Reads the file, and adds a line to `problems` for each mistake.
-pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
+pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> SourceSettings {
     match fs::read_to_string(path) {
         Ok(text) => parse(path, &text, problems),
         Err(error) => {
@@ -23,13 +23,13 @@ pub(super) fn read(path: &Path, problems: &mut Vec<String>) -> Layer {
                 "cannot read the settings file {}: {error}",
                 path.display()
             ));
-            Layer::default()
+            SourceSettings::default()
         }
     }
 }
 
 /// Reads the text of a file, and adds a line to `problems` for each mistake.
-pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Layer {
+pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> SourceSettings {
     let mut reader = Reader {
         path: path.into(),
         text,
@@ -63,8 +63,8 @@ struct Reader<'a> {
 type Key<'a> = Spanned<toml::de::DeString<'a>>;
 
 impl Reader<'_> {
-    fn root(&mut self, root: &DeTable<'_>) -> Layer {
-        let mut layer = Layer::default();
+    fn root(&mut self, root: &DeTable<'_>) -> SourceSettings {
+        let mut layer = SourceSettings::default();
         for (key, value) in root {
             let name = &**key.get_ref();
             match (name, value.get_ref()) {
@@ -89,7 +89,7 @@ impl Reader<'_> {
         layer
     }
 
-    fn endpoints(&mut self, table: &DeTable<'_>, layer: &mut Layer) {
+    fn endpoints(&mut self, table: &DeTable<'_>, layer: &mut SourceSettings) {
         for (key, value) in table {
             let name = &**key.get_ref();
             let DeValue::Table(settings) = value.get_ref() else {

@@ -11,7 +11,7 @@ use super::called::{CalledEndpoint, CalledEndpoints, MOST_NAMES};
 use super::endpoint_info::EndpointInfo;
 use super::list::Endpoints;
 use super::registered::Registered;
-use super::table::{Table, UnknownEndpoint};
+use super::table::{SettingsTable, UnknownEndpoint};
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
@@ -35,14 +35,14 @@ pub(crate) struct KnownEndpoints {
     version: AtomicU64,
     /// Locked during a reload, so that of two reloads the later wins.
     settings: Mutex<Option<Settings>>,
-    state: RwLock<State>,
+    state: RwLock<KnownState>,
     /// What else reports findings.
     watched: Mutex<Vec<Weak<dyn Watched>>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    table: Table,
+struct KnownState {
+    table: SettingsTable,
     called: CalledEndpoints,
 }
 
@@ -119,7 +119,7 @@ impl KnownEndpoints {
             state.table = table;
             // Stored while the state is locked, so that no thread remembers the old settings under the new version.
             self.version.store(new_version(), Ordering::Release);
-            let State { table, called } = &mut *state;
+            let KnownState { table, called } = &mut *state;
             for (name, called) in called.iter_mut() {
                 called.policy = table.resolve(name).apply(called.attribute).policy;
                 called.reported = false;
@@ -200,7 +200,7 @@ impl KnownEndpoints {
             _ => drop(state),
         }
         let mut state = self.write_state();
-        let State { table, called } = &mut *state;
+        let KnownState { table, called } = &mut *state;
         let name = endpoint.as_str();
         let version = self.version.load(Ordering::Relaxed);
         let mut applied = table.resolve(name).apply(attribute);
@@ -325,16 +325,16 @@ impl KnownEndpoints {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+    fn read_state(&self) -> RwLockReadGuard<'_, KnownState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+    fn write_state(&self) -> RwLockWriteGuard<'_, KnownState> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl KnownState {
     /// The called endpoints with the settings in force.
     fn called(&self) -> impl Iterator<Item = (&str, EndpointInfo)> {
         self.called.iter().map(|(name, called)| {
@@ -345,7 +345,7 @@ impl State {
     }
 
     /// The settings of `table` that do not fit the known endpoints, a line each.
-    fn ignored_settings(&self, table: &Table) -> Vec<String> {
+    fn ignored_settings(&self, table: &SettingsTable) -> Vec<String> {
         let registered = Registered::all().filter_map(|registered| {
             let policy = registered.policy?;
             Some((registered.name, policy()))

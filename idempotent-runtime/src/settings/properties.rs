@@ -4,7 +4,7 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result, Unstructured};
 
-use super::table::Table;
+use super::table::SettingsTable;
 use super::{env, file};
 use crate::cases::cases;
 use crate::policy::{Policy, duration};
@@ -96,7 +96,7 @@ fn any_file_is_read_or_its_mistakes_are_reported() {
             assert!(problem.starts_with("settings.toml:"), "{problem}");
             assert!(!problem.contains(char::is_control), "{problem:?}");
         }
-        let table = Table::new(layer, env::read(std::iter::empty(), &mut problems));
+        let table = SettingsTable::new(layer, env::read(std::iter::empty(), &mut problems));
         let _ = (table.unknown_endpoints(&["a.b"]), table.resolve("a.b"));
         Ok(())
     });

@@ -15,13 +15,13 @@ pub struct Registered {
     pub(super) policy: Option<fn() -> Policy>,
     /// Whether the function has the option `tx`.
     tx: bool,
-    place: Place,
+    place: NamePlace,
 }
 
 /// The place of a function's name in the source code. All instances of a generic function have one place. All functions that a
 /// macro makes with one name also have one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct NamePlace {
     file: &'static str,
     line: usize,
     column: usize,
@@ -35,7 +35,7 @@ impl Registered {
         tx: bool,
         (file, line, column): (&'static str, usize, usize),
     ) -> Self {
-        let place = Place { file, line, column };
+        let place = NamePlace { file, line, column };
         Self {
             name,
             policy,
@@ -55,7 +55,7 @@ impl Registered {
 ///
 /// A function with `tx` and a function without it may share a name, because their records have different keys.
 pub(crate) fn shared_names() -> Vec<String> {
-    let mut places: BTreeMap<_, BTreeSet<Place>> = BTreeMap::new();
+    let mut places: BTreeMap<_, BTreeSet<NamePlace>> = BTreeMap::new();
     for registered in Registered::all() {
         let name = (registered.name, registered.tx);
         places.entry(name).or_default().insert(registered.place);
@@ -85,7 +85,7 @@ pub(crate) fn report_shared_names() {
     });
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NamePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }

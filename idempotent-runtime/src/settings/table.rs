@@ -10,7 +10,7 @@ use crate::policy::duration::Written;
 
 /// The settings of one source.
 #[derive(Debug, Default)]
-pub(super) struct Layer {
+pub(super) struct SourceSettings {
     pub(super) all: Overrides,
     /// In the file by the name of the endpoint, in the environment by this name in capitals.
     pub(super) endpoints: BTreeMap<String, Named>,
@@ -26,14 +26,14 @@ pub(super) struct Named {
 
 /// The settings of both sources.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct SettingsTable {
     all: Overrides,
     in_file: BTreeMap<String, Named>,
     in_env: BTreeMap<String, Named>,
 }
 
-impl Table {
-    pub(super) fn new(file: Layer, env: Layer) -> Self {
+impl SettingsTable {
+    pub(super) fn new(file: SourceSettings, env: SourceSettings) -> Self {
         Self {
             all: env.all.or(file.all),
             in_file: file.endpoints,
@@ -162,17 +162,17 @@ mod tests {
     use super::super::{env, file};
     use super::*;
 
-    fn table(text: &str, variables: &[(&str, &str)]) -> Table {
+    fn table(text: &str, variables: &[(&str, &str)]) -> SettingsTable {
         let mut problems = Vec::new();
         let file = file::parse(Path::new("a.toml"), text, &mut problems);
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let env = env::read(variables.iter().map(owned), &mut problems);
         assert_eq!(problems, [""; 0]);
-        Table::new(file, env)
+        SettingsTable::new(file, env)
     }
 
     /// The lines about unknown endpoints, which are all routes before their first request, or none.
-    fn lines(table: &Table, known: &[&str], may_follow: bool) -> Vec<String> {
+    fn lines(table: &SettingsTable, known: &[&str], may_follow: bool) -> Vec<String> {
         let unknown = table.unknown_endpoints(known).into_iter();
         let line = |unknown: UnknownEndpoint| {
             assert_eq!(unknown.may_follow, may_follow, "{unknown:?}");

@@ -12,7 +12,7 @@ use super::message::{Message, Reply};
 use super::net::Net;
 use super::op::{Answer, Op};
 use super::source;
-use crate::batch::{self, Batched, Batches, Limits, Operation, Route, Transport};
+use crate::batch::{self, BatchTypes, Batches, Limits, Operation, Route, Transport};
 use crate::store::{Claim, StoreErrorKind, Swap};
 
 /// What a seed decides about batches. Chances are in a thousand.
@@ -238,7 +238,7 @@ impl Connection {
     }
 }
 
-impl Batched for Connection {
+impl BatchTypes for Connection {
     type Operation = Queued;
     type Reply = Reply;
 }

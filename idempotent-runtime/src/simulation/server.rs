@@ -12,7 +12,7 @@ use super::op::{Answer, Op};
 use super::source::runs_mutant;
 use crate::record::fence::{FenceLine, FenceState};
 use crate::record::token as record;
-use crate::store::fencing::lasts;
+use crate::store::fencing::fence_ttl;
 use crate::store::{Claim, Entry, FencedClaim, Swap};
 
 /// The records, by the numbers of their keys.
@@ -196,7 +196,7 @@ impl Server {
             done: false,
             expires: match of_claim {
                 Some(of_claim) if expires => Some(of_claim),
-                _ => Some(self.clock(now) + whole_millis(lasts(Duration::ZERO))),
+                _ => Some(self.clock(now) + whole_millis(fence_ttl(Duration::ZERO))),
             },
         };
         self.records.insert(key, stored);

@@ -20,14 +20,14 @@ use std::task::Poll;
 use foldhash::fast::RandomState;
 use sqlx::Pool;
 
-use self::kept::{Kept, Taken};
-pub(super) use self::queued::{Queued, Reply};
+use self::kept::{KeptConnection, Taken};
+pub(super) use self::queued::{ChangeReply, Queued};
 use self::ticket::{Ticket, WithdrawOnDrop};
 use super::database::Database;
-use super::database::batch::{Change, Failed, Found, Request, Stage};
+use super::database::batch::{Change, ChangeRequest, Failed, Found, Stage};
 use super::failure;
 use super::retryable::is_retryable;
-use crate::batch::{Answer, Batched, Batches, Limits, QueueSender, Route, Transport};
+use crate::batch::{Answer, BatchTypes, Batches, Limits, QueueSender, Route, Transport};
 use crate::broken::broken;
 use crate::store::last_poll::is_last_poll;
 use crate::store::longest::Longest;
@@ -73,7 +73,7 @@ pub(super) struct Batching<DB: Database> {
 const COUNTS_OF_A_KEY: usize = 16;
 
 impl<DB: Database> Batching<DB> {
-    pub(super) fn on(pool: &Pool<DB>, longest: &Longest) -> Self {
+    pub(super) fn new(pool: &Pool<DB>, longest: &Longest) -> Self {
         let acquiring = Arc::<AtomicUsize>::default();
         let is_refused = Arc::<AtomicBool>::default();
         let queue = |inline| {
@@ -92,7 +92,7 @@ impl<DB: Database> Batching<DB> {
                 longest: longest.clone(),
                 acquiring: Arc::clone(&acquiring),
                 is_refused: Arc::clone(&is_refused),
-                kept: Kept::new(),
+                kept: KeptConnection::new(),
             };
             Batches::new(transport, limits)
         };
@@ -114,7 +114,7 @@ impl<DB: Database> Batching<DB> {
     }
 
     /// How to send a change.
-    pub(super) fn route(&self, request: &Request) -> Route<'_, Transactions<DB>> {
+    pub(super) fn route(&self, request: &ChangeRequest) -> Route<'_, Transactions<DB>> {
         match self.changes.route() {
             Route::Queued(_) if request.is_renewal() => self.renewals.route(),
             route => route,
@@ -130,9 +130,9 @@ impl<DB: Database> Batching<DB> {
     pub(super) async fn submit(
         &self,
         sender: QueueSender<Transactions<DB>>,
-        request: Request,
+        request: ChangeRequest,
         unsent: &mut Unsent<'_>,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<ChangeReply, StoreError> {
         let ticket = Ticket::default();
         let withdrawal = WithdrawOnDrop {
             ticket: ticket.clone(),
@@ -163,7 +163,7 @@ impl<DB: Database> Batching<DB> {
         self.acquiring.load(Ordering::Relaxed) > 0 && !broken!(Broken::HidesExhaustedPool)
     }
 
-    fn digest(&self, request: &Request) -> u64 {
+    fn digest(&self, request: &ChangeRequest) -> u64 {
         if let Change::Count { .. } = request.change {
             let number = self.counts.fetch_add(1, Ordering::Relaxed);
             return self
@@ -183,23 +183,23 @@ pub(super) struct Transactions<DB: Database> {
     longest: Longest,
     acquiring: Arc<AtomicUsize>,
     is_refused: Arc<AtomicBool>,
-    kept: Kept<DB>,
+    kept: KeptConnection<DB>,
 }
 
-impl<DB: Database> Batched for Transactions<DB> {
+impl<DB: Database> BatchTypes for Transactions<DB> {
     type Operation = Queued;
-    type Reply = Reply;
+    type Reply = ChangeReply;
 }
 
 /// The outcome of a change of a batch.
-enum Outcome {
+enum ChangeOutcome {
     Found(Found),
     Alone { may_be_applied: bool },
     Again,
 }
 
 impl<DB: Database> Transport for Transactions<DB> {
-    async fn send(&self, batch: Vec<Queued>) -> Vec<Answer<Queued, Reply>> {
+    async fn send(&self, batch: Vec<Queued>) -> Vec<Answer<Queued, ChangeReply>> {
         let taken = match self.kept.take() {
             _ if self.is_refused.load(Ordering::Relaxed) => None,
             Some(kept) => Some(kept),
@@ -217,7 +217,7 @@ impl<DB: Database> Transport for Transactions<DB> {
                 sent.reverse();
             }
             sent.sort_by_key(|at| &*batch[*at].request.key);
-            let requests: Vec<&Request> = sent.iter().map(|at| &batch[*at].request).collect();
+            let requests: Vec<&ChangeRequest> = sent.iter().map(|at| &batch[*at].request).collect();
             let made = self.make(taken, &requests);
             for (at, outcome) in sent.iter().zip(made.await) {
                 outcomes[*at] = outcome;
@@ -229,7 +229,7 @@ impl<DB: Database> Transport for Transactions<DB> {
             .collect()
     }
 
-    fn rest(&self) {
+    fn on_idle(&self) {
         self.kept.release();
     }
 }
@@ -256,7 +256,7 @@ impl<DB: Database> Transactions<DB> {
     }
 
     /// Makes the changes, and returns their outcomes in the same order.
-    async fn make(&self, mut taken: Taken<DB>, requests: &[&Request]) -> Vec<Outcome> {
+    async fn make(&self, mut taken: Taken<DB>, requests: &[&ChangeRequest]) -> Vec<ChangeOutcome> {
         let most = most_bytes(&self.longest);
         let connection = &mut taken.connection;
         let found = match requests {
@@ -278,7 +278,7 @@ impl<DB: Database> Transactions<DB> {
                 }
                 let found = found.into_iter();
                 found
-                    .map(|found| found.map_or(UNSENT, Outcome::Found))
+                    .map(|found| found.map_or(UNSENT, ChangeOutcome::Found))
                     .collect()
             }
             Err(Failed {
@@ -301,12 +301,12 @@ impl<DB: Database> Transactions<DB> {
                 }
                 let outcome_of = |at| match stage {
                     Stage::Change(failed) if at != failed && broken!(Broken::AnswersForAll) => {
-                        Outcome::Found(Found::Done)
+                        ChangeOutcome::Found(Found::Done)
                     }
-                    Stage::Begin if is_conflict => Outcome::Again,
-                    Stage::Commit if is_conflict && requests.len() > 1 => Outcome::Again,
-                    Stage::Change(failed) if at != failed && !is_unanswered => Outcome::Again,
-                    Stage::Changes | Stage::Commit => Outcome::Alone {
+                    Stage::Begin if is_conflict => ChangeOutcome::Again,
+                    Stage::Commit if is_conflict && requests.len() > 1 => ChangeOutcome::Again,
+                    Stage::Change(failed) if at != failed && !is_unanswered => ChangeOutcome::Again,
+                    Stage::Changes | Stage::Commit => ChangeOutcome::Alone {
                         may_be_applied: is_unanswered,
                     },
                     _ => UNSENT,
@@ -317,24 +317,24 @@ impl<DB: Database> Transactions<DB> {
     }
 }
 
-const UNSENT: Outcome = Outcome::Alone {
+const UNSENT: ChangeOutcome = ChangeOutcome::Alone {
     may_be_applied: false,
 };
 
 impl Queued {
     /// The change is sent again with others up to `most` times, then alone.
-    fn answer(mut self, outcome: Outcome, most: u32) -> Answer<Self, Reply> {
+    fn answer(mut self, outcome: ChangeOutcome, most: u32) -> Answer<Self, ChangeReply> {
         let may_be_applied = match outcome {
-            Outcome::Found(found) => return Answer::Reply(Reply::Found(found)),
-            Outcome::Again if self.sends + 1 < most => {
+            ChangeOutcome::Found(found) => return Answer::Reply(ChangeReply::Found(found)),
+            ChangeOutcome::Again if self.sends + 1 < most => {
                 self.sends += 1;
                 self.ticket.wait_again();
                 return Answer::Again(self);
             }
-            Outcome::Again => false,
-            Outcome::Alone { may_be_applied } => may_be_applied,
+            ChangeOutcome::Again => false,
+            ChangeOutcome::Alone { may_be_applied } => may_be_applied,
         };
-        Answer::Reply(Reply::Alone {
+        Answer::Reply(ChangeReply::Alone {
             request: self.request,
             may_be_applied,
         })

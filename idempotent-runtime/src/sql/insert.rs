@@ -7,7 +7,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Column, Row, explain_table};
+use super::row::{Column, RowValues, explain_table};
 
 /// Begins an `INSERT` of one row into a table (`user_coupon` or `shop.user_coupon`), unless the row exists.
 ///
@@ -53,7 +53,7 @@ use super::row::{Column, Row, explain_table};
 #[doc(alias("去重表", "dedup"))]
 pub fn insert_once<DB: Database>(table: &str) -> InsertOnce<'_, DB> {
     InsertOnce {
-        row: Row::new(table),
+        row: RowValues::new(table),
     }
 }
 
@@ -99,7 +99,7 @@ impl<R, E> Insertion<Result<R, E>> {
 /// An `INSERT` that is being built.
 #[must_use = "nothing is inserted until it is run"]
 pub struct InsertOnce<'a, DB: Database> {
-    row: Row<'a, DB>,
+    row: RowValues<'a, DB>,
 }
 
 impl<'a, DB: Database> InsertOnce<'a, DB> {

@@ -70,7 +70,7 @@ where
     DB: Database,
     E: From<sqlx::Error> + Causes<Via>,
 {
-    let mut attempts = Attempts::new(policy);
+    let mut attempts = TransactionAttempts::new(policy);
     loop {
         let (error, again) = match begin(pool).await {
             // Only `BEGIN` was sent, so the attempt can be repeated even after a lost connection.
@@ -153,14 +153,14 @@ impl Retry {
 }
 
 /// The attempts at one transaction, and the pauses between them.
-pub(crate) struct Attempts {
+pub(crate) struct TransactionAttempts {
     policy: Retry,
     began: Instant,
     made: u32,
     pause: Duration,
 }
 
-impl Attempts {
+impl TransactionAttempts {
     pub(crate) fn new(policy: Retry) -> Self {
         Self {
             policy,
@@ -266,7 +266,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_up_to_the_longest() {
         let millis = Duration::from_millis;
-        let mut attempts = Attempts::new(policy().pauses(millis(10), millis(30)));
+        let mut attempts = TransactionAttempts::new(policy().pauses(millis(10), millis(30)));
         for expected in [10, 20, 30, 30] {
             let pause = attempts.next_pause().unwrap();
             let allowed = millis(expected)..millis(expected) * 3 / 2;
@@ -277,7 +277,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn there_are_no_more_attempts_than_allowed() {
         for (tries, expected) in [(0, 0), (1, 0), (2, 1), (10, 9)] {
-            let mut attempts = Attempts::new(policy().tries(tries));
+            let mut attempts = TransactionAttempts::new(policy().tries(tries));
             let count = (0..100)
                 .take_while(|_| attempts.next_pause().is_some())
                 .count();
@@ -289,7 +289,7 @@ mod tests {
     async fn no_attempt_begins_after_the_time() {
         let within = Duration::from_secs(3);
         let began = Instant::now();
-        let mut attempts = Attempts::new(policy().tries(u32::MAX).within(within));
+        let mut attempts = TransactionAttempts::new(policy().tries(u32::MAX).within(within));
         let mut tries = 1;
         while let Some(pause) = attempts.next_pause() {
             sleep(pause).await;
@@ -305,7 +305,7 @@ mod tests {
     async fn the_longest_durations_do_not_overflow() {
         let longest = Duration::MAX;
         for policy in [policy(), policy().pauses(longest, longest)] {
-            let mut attempts = Attempts::new(policy.within(longest));
+            let mut attempts = TransactionAttempts::new(policy.within(longest));
             assert!((0..9).all(|_| attempts.next_pause().is_some()));
         }
     }

@@ -7,20 +7,20 @@ use sqlx::{Decode, Encode, Error, QueryBuilder, Type};
 
 use super::database::Database;
 use super::failure;
-use super::statement::{Statement, Value};
+use super::statement::{BoundValue, Statement};
 use super::unique;
 
 /// A row of a table, and the values to set in it.
-pub(super) struct Row<'a, DB: Database> {
+pub(super) struct RowValues<'a, DB: Database> {
     table: &'a str,
-    id: Vec<(&'a str, Box<dyn Value<DB> + 'a>)>,
+    id: Vec<(&'a str, Box<dyn BoundValue<DB> + 'a>)>,
     assignments: Vec<Assignment<'a, DB>>,
 }
 
 struct Assignment<'a, DB: Database> {
     column: &'a str,
     is_increment: bool,
-    value: Box<dyn Value<DB> + 'a>,
+    value: Box<dyn BoundValue<DB> + 'a>,
 }
 
 /// The row is changed if this column has one of these values.
@@ -52,7 +52,7 @@ pub(super) enum RowChange<T> {
     NotFound,
 }
 
-impl<'a, DB: Database> Row<'a, DB> {
+impl<'a, DB: Database> RowValues<'a, DB> {
     pub(super) fn new(table: &'a str) -> Self {
         Self {
             table,
@@ -61,11 +61,11 @@ impl<'a, DB: Database> Row<'a, DB> {
         }
     }
 
-    pub(super) fn id(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
+    pub(super) fn id(&mut self, column: &'a str, value: impl BoundValue<DB> + 'a) {
         self.id.push((column, Box::new(value)));
     }
 
-    pub(super) fn set(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
+    pub(super) fn set(&mut self, column: &'a str, value: impl BoundValue<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
             is_increment: false,
@@ -73,7 +73,7 @@ impl<'a, DB: Database> Row<'a, DB> {
         });
     }
 
-    pub(super) fn add(&mut self, column: &'a str, value: impl Value<DB> + 'a) {
+    pub(super) fn add(&mut self, column: &'a str, value: impl BoundValue<DB> + 'a) {
         self.assignments.push(Assignment {
             column,
             is_increment: true,
@@ -161,7 +161,7 @@ impl<'a, DB: Database> Row<'a, DB> {
     }
 
     /// The columns of an insert, and their values.
-    fn columns(&self) -> impl Iterator<Item = (&'a str, &(dyn Value<DB> + 'a))> {
+    fn columns(&self) -> impl Iterator<Item = (&'a str, &(dyn BoundValue<DB> + 'a))> {
         let id = self.id.iter().map(|(column, value)| (*column, &**value));
         let others = self.assignments.iter().map(|set| (set.column, &*set.value));
         id.chain(others)
@@ -266,10 +266,10 @@ impl<'a, DB: Database> Row<'a, DB> {
     }
 }
 
-impl<DB: Database> fmt::Debug for Row<'_, DB> {
+impl<DB: Database> fmt::Debug for RowValues<'_, DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = |f: &Assignment<'_, DB>| f.column.to_owned();
-        f.debug_struct("Row")
+        f.debug_struct("RowValues")
             .field("table", &self.table)
             .field(
                 "id",

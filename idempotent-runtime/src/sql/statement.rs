@@ -53,7 +53,7 @@ impl<DB: Database> Statement<DB> {
         Ok(self)
     }
 
-    pub(super) fn bind(&mut self, value: &dyn Value<DB>) -> sqlx::Result<&mut Self> {
+    pub(super) fn bind(&mut self, value: &dyn BoundValue<DB>) -> sqlx::Result<&mut Self> {
         value.add_to(&mut self.values)?;
         self.values
             .format_placeholder(&mut self.text)
@@ -67,11 +67,11 @@ impl<DB: Database> Statement<DB> {
 }
 
 /// A value of any type. It can be bound several times.
-pub(super) trait Value<DB: Database>: Send + Sync {
+pub(super) trait BoundValue<DB: Database>: Send + Sync {
     fn add_to(&self, values: &mut DB::Arguments) -> sqlx::Result<()>;
 }
 
-impl<DB, T> Value<DB> for T
+impl<DB, T> BoundValue<DB> for T
 where
     DB: Database,
     T: for<'q> Encode<'q, DB> + Type<DB> + Send + Sync,

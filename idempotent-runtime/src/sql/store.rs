@@ -234,7 +234,7 @@ impl<DB: Database> SqlStore<DB> {
     /// Clones that were made before keep their setting.
     #[must_use]
     pub fn batch(mut self, batch: bool) -> Self {
-        let batching = || Arc::new(Batching::on(&self.pool, &self.longest));
+        let batching = || Arc::new(Batching::new(&self.pool, &self.longest));
         self.batching = batch.then(batching);
         self
     }

@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Condition, Row, RowChange, explain_table};
+use super::row::{Condition, RowChange, RowValues, explain_table};
 
 /// Begins a transition of a row of a table (`orders` or `shop.orders`) from one state to another.
 ///
@@ -53,7 +53,7 @@ use super::row::{Condition, Row, RowChange, explain_table};
 #[doc(alias("状态机"))]
 pub fn transition<DB: Database, S>(table: &str) -> TransitionUpdate<'_, DB, S> {
     TransitionUpdate {
-        row: Row::new(table),
+        row: RowValues::new(table),
         column: "status",
         from: Vec::new(),
         to: None,
@@ -80,7 +80,7 @@ pub enum Transition<S> {
 /// A transition that is being built.
 #[must_use = "a transition does nothing until it is run"]
 pub struct TransitionUpdate<'a, DB: Database, S> {
-    row: Row<'a, DB>,
+    row: RowValues<'a, DB>,
     column: &'a str,
     from: Vec<S>,
     to: Option<S>,

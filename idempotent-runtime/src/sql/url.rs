@@ -11,7 +11,7 @@ use crate::error::closest::closest;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A parameter that the client knows, and its allowed values.
-pub(crate) type Parameter = (&'static str, Takes);
+pub(crate) type UrlParameter = (&'static str, Takes);
 
 /// The allowed values of a parameter.
 #[derive(Debug, Clone, Copy)]
@@ -48,16 +48,16 @@ pub(crate) struct StoreParameters {
 /// password.
 pub(super) fn check<'a>(
     url: &'a str,
-    known: &[Parameter],
+    known: &[UrlParameter],
 ) -> Result<(Cow<'a, str>, StoreParameters), StoreError> {
     let known = [known, &[BATCH, PURGE, MIGRATE]].concat();
     check_for_client(url, &known)?;
     Ok(without_own(url))
 }
 
-const BATCH: Parameter = ("batch", SWITCH);
-const PURGE: Parameter = ("purge", SWITCH);
-const MIGRATE: Parameter = ("migrate", SWITCH);
+const BATCH: UrlParameter = ("batch", SWITCH);
+const PURGE: UrlParameter = ("purge", SWITCH);
+const MIGRATE: UrlParameter = ("migrate", SWITCH);
 const SWITCH: Takes = Takes::Word(&["true", "false"]);
 
 /// Takes the parameters of the store out of a valid URL.
@@ -91,7 +91,7 @@ fn without_own(url: &str) -> (Cow<'_, str>, StoreParameters) {
     (url.into(), own)
 }
 
-fn check_for_client(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
+fn check_for_client(url: &str, known: &[UrlParameter]) -> Result<(), StoreError> {
     let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
     if scheme == "sqlite" {
         let (file, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -127,7 +127,7 @@ fn check_for_client(url: &str, known: &[Parameter]) -> Result<(), StoreError> {
     check_parameters(parsed.query().unwrap_or_default(), known)
 }
 
-fn check_parameters(query: &str, known: &[Parameter]) -> Result<(), StoreError> {
+fn check_parameters(query: &str, known: &[UrlParameter]) -> Result<(), StoreError> {
     let mut after_password = false;
     for (number, (name, value)) in form_urlencoded::parse(query.as_bytes()).enumerate() {
         let Some((_, takes)) = known.iter().find(|(known, _)| is_named(known, &name)) else {
@@ -165,7 +165,7 @@ fn unknown_parameter(
     name: &str,
     value: &str,
     after_password: bool,
-    known: &[Parameter],
+    known: &[UrlParameter],
 ) -> StoreError {
     let is_name = |char: char| char.is_ascii_lowercase() || "_-".contains(char);
     // Any other text may be a password, or the rest of a password after an `&`.
@@ -223,7 +223,7 @@ pub(super) fn invalid_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
 mod tests {
     use super::*;
 
-    const KNOWN: &[Parameter] = &[
+    const KNOWN: &[UrlParameter] = &[
         ("sslmode", Takes::AnyCase(&["disable", "verify-full"])),
         ("mode", Takes::Word(&["ro", "rw"])),
         ("port", Takes::Number(65535)),

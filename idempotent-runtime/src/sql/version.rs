@@ -6,7 +6,7 @@ use sqlx::{Decode, Encode, Error, Type};
 
 use super::connection::AsConnection;
 use super::database::Database;
-use super::row::{Condition, Row, RowChange, explain_table};
+use super::row::{Condition, RowChange, RowValues, explain_table};
 
 /// Begins an update of a row of a table (`goods` or `shop.goods`). It changes the row only if the row still has the version
 /// that the caller read.
@@ -39,7 +39,7 @@ use super::row::{Condition, Row, RowChange, explain_table};
 /// own key in the same transaction. So this never retries with another version.
 pub fn versioned_update<DB: Database>(table: &str) -> VersionedUpdate<'_, DB> {
     VersionedUpdate {
-        row: Row::new(table),
+        row: RowValues::new(table),
         version: None,
     }
 }
@@ -65,7 +65,7 @@ pub enum Versioned {
 /// A versioned update that is being built.
 #[must_use = "an update does nothing until it is run"]
 pub struct VersionedUpdate<'a, DB: Database> {
-    row: Row<'a, DB>,
+    row: RowValues<'a, DB>,
     version: Option<(&'a str, i64)>,
 }
 

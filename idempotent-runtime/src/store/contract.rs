@@ -328,7 +328,7 @@ pub async fn claim_fenced_in_steps<S: Store + ?Sized>(
     if let Claim::Taken(other) = store.claim(key, value, ttl).await? {
         return Ok(FencedClaim::Taken(other));
     }
-    let (lasts, mut stored) = (fencing::lasts(ttl), None);
+    let (fence_ttl, mut stored) = (fencing::fence_ttl(ttl), None);
     let draw = async {
         loop {
             let drawn = fencing::draw(stored.as_ref(), value)?;
@@ -336,8 +336,8 @@ pub async fn claim_fenced_in_steps<S: Store + ?Sized>(
                 return Ok(drawn.fence);
             };
             let swap = match &stored {
-                None => fencing::swap(store.claim(fence_key, record, lasts).await?),
-                Some(stored) => store.replace(fence_key, stored, record, lasts).await?,
+                None => fencing::swap(store.claim(fence_key, record, fence_ttl).await?),
+                Some(stored) => store.replace(fence_key, stored, record, fence_ttl).await?,
             };
             stored = match swap {
                 Swap::Done => return Ok(drawn.fence),

@@ -31,7 +31,7 @@ impl BloomStats {
     }
 
     /// The statistics of a filter with these buckets.
-    pub(crate) fn of(filter: &BloomFilter, buckets: impl IntoIterator<Item = Bucket>) -> Self {
+    pub(crate) fn new(filter: &BloomFilter, buckets: impl IntoIterator<Item = Bucket>) -> Self {
         let (mut members, mut unseen) = (0.0, 1.0);
         for bucket in buckets {
             // The part of the bucket within the last retention, which is two buckets wide.
@@ -93,7 +93,7 @@ mod tests {
             members: 400.0,
             error_rate: 0.1,
         };
-        let stats = BloomStats::of(&filter, [0.25, 1.25, 2.25].map(bucket));
+        let stats = BloomStats::new(&filter, [0.25, 1.25, 2.25].map(bucket));
         assert_eq!((stats.members, stats.capacity), (1100, 1000));
         assert!(stats.is_full());
         assert!((stats.error_rate - 0.271).abs() < 1e-9, "{stats:?}");
@@ -101,9 +101,9 @@ mod tests {
             stats.to_string(),
             "1100 of 1000 members, with 27.10 % false positives"
         );
-        let stats = BloomStats::of(&filter, [1.5, 3.5].map(bucket));
+        let stats = BloomStats::new(&filter, [1.5, 3.5].map(bucket));
         assert_eq!(stats.members, 400);
         assert!(!stats.is_full());
-        assert_eq!(BloomStats::of(&filter, []).members, 0);
+        assert_eq!(BloomStats::new(&filter, []).members, 0);
     }
 }

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use self::filters::Filters;
+use self::filters::MemoryFilters;
 use self::shard::Shard;
 use super::answer::{Claim, Count, Entry, Hint, Swap};
 use super::contract::Store;
@@ -50,7 +50,7 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 #[derive(Clone)]
 pub struct MemoryStore {
     shards: Arc<Shards>,
-    filters: Arc<Filters>,
+    filters: Arc<MemoryFilters>,
 }
 
 impl MemoryStore {

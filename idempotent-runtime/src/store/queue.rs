@@ -17,10 +17,10 @@ use crate::world;
 
 /// The queues of a store. Each turn can pass a `T` to the next turn.
 #[derive(Debug)]
-pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<Queue<T>>>>);
+pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<TurnQueue<T>>>>);
 
 #[derive(Debug)]
-struct Queue<T> {
+struct TurnQueue<T> {
     first: Arc<First<Option<T>>>,
     /// The number of turns in the queue, including the first. Changed under the lock of all queues.
     length: AtomicUsize,
@@ -49,9 +49,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// A place in a queue, and later the turn. Dropping it lets the next turn begin.
 #[derive(Debug)]
-pub(crate) struct Turn<'a, T> {
+pub(crate) struct QueueTurn<'a, T> {
     queues: &'a Queues<T>,
-    queue: Arc<Queue<T>>,
+    queue: Arc<TurnQueue<T>>,
     key: String,
     inherited: Option<OwnedMutexGuard<Option<T>>>,
 }
@@ -62,7 +62,7 @@ const STUCK: Duration = Duration::from_millis(100);
 
 impl<T> Queues<T> {
     /// Waits until all earlier turns of the key have ended, or the queue is stuck.
-    pub(crate) async fn wait_turn(&self, key: String) -> Turn<'_, T> {
+    pub(crate) async fn wait_turn(&self, key: String) -> QueueTurn<'_, T> {
         let mut turn = self.join(key);
         turn.inherited = turn.queue.first_or_stuck().await;
         if turn.inherited.is_none() {
@@ -72,17 +72,17 @@ impl<T> Queues<T> {
         turn
     }
 
-    fn join(&self, key: String) -> Turn<'_, T> {
+    fn join(&self, key: String) -> QueueTurn<'_, T> {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_insert_with(|| {
-            Arc::new(Queue {
+            Arc::new(TurnQueue {
                 first: Arc::new(First::new(None)),
                 length: AtomicUsize::new(0),
                 finished: AtomicUsize::new(0),
             })
         });
         queue.length.fetch_add(1, Ordering::Relaxed);
-        Turn {
+        QueueTurn {
             queues: self,
             queue: Arc::clone(queue),
             key,
@@ -90,12 +90,12 @@ impl<T> Queues<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Queue<T>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<TurnQueue<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Queue<T> {
+impl<T> TurnQueue<T> {
     /// Waits until all earlier turns have ended. `None`: the queue is stuck.
     async fn first_or_stuck(&self) -> Option<OwnedMutexGuard<Option<T>>> {
         let mut finished = self.finished.load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl<T> Default for Queues<T> {
     not(any(test, feature = "mysql", feature = "postgres", feature = "sqlite")),
     expect(dead_code, reason = "for the connections of databases")
 )]
-impl<T> Turn<'_, T> {
+impl<T> QueueTurn<'_, T> {
     /// Takes what the previous turn passed on.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.inherited.as_mut()?.take()
@@ -140,7 +140,7 @@ impl<T> Turn<'_, T> {
     }
 }
 
-impl<T> Drop for Turn<'_, T> {
+impl<T> Drop for QueueTurn<'_, T> {
     fn drop(&mut self) {
         let had_turn = self.inherited.take().is_some();
         // The turns that overtook this turn do not take what it passed on, and may wait for just this connection.
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    fn try_turn<'a, T>(queues: &'a Queues<T>, key: &str) -> Option<Turn<'a, T>> {
+    fn try_turn<'a, T>(queues: &'a Queues<T>, key: &str) -> Option<QueueTurn<'a, T>> {
         queues.wait_turn(key.to_owned()).now_or_never()
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{advance, sleep};
 
-use crate::batch::{Answer, Batched, Batches, Limits, Operation, Route, Transport};
+use crate::batch::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
 use crate::store::StoreError;
 
 /// The time between a request and its reply.
@@ -84,7 +84,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-impl Batched for Arc<Server> {
+impl BatchTypes for Arc<Server> {
     type Operation = Op;
     type Reply = usize;
 }

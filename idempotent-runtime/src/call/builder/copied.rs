@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::GuardedCall;
-use crate::call::{Call, Open};
+use crate::call::{Call, OpenCall};
 use crate::protocol::context::CallContext;
 
 impl<A: Clone, K, T> GuardedCall<A, K, T> {
@@ -30,7 +30,7 @@ impl Call {
     }
 }
 
-impl Open {
+impl OpenCall {
     fn copied(&self) -> Self {
         let context = &self.context;
         let endpoint = context.site.endpoint.clone();

@@ -1,7 +1,7 @@
 //! The bytes of the canonical encoding. They go to the digest at once, but the bytes of a map wait until its entries are
 //! sorted.
 
-use super::digest::{Fingerprint, State};
+use super::digest::{DigestState, Fingerprint};
 
 const VERSION: u8 = 1;
 
@@ -16,7 +16,7 @@ pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
 /// Writes the bytes of values to a digest that has read [`START`].
 #[derive(Clone)]
 pub(super) struct Output {
-    state: State,
+    state: DigestState,
     /// The entries of open maps, until they are sorted. Nothing else allocates.
     buffer: Vec<u8>,
     /// How many maps are open, nested in each other. All share `buffer`.
@@ -25,7 +25,7 @@ pub(super) struct Output {
 
 impl Output {
     #[inline]
-    pub(super) fn new(state: State) -> Self {
+    pub(super) fn new(state: DigestState) -> Self {
         Self {
             state,
             buffer: Vec::new(),

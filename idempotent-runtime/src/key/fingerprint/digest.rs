@@ -125,7 +125,7 @@ impl serde::ser::Error for UnencodablePart {
 
 /// The state of a digest that reads bytes.
 #[derive(Clone)]
-pub(super) enum State {
+pub(super) enum DigestState {
     Md5(Md5),
     Sha256(Sha256),
     // Boxed, because these states are large and few calls have a secret.
@@ -133,7 +133,7 @@ pub(super) enum State {
     HmacSha256(Box<Hmac<Sha256>>),
 }
 
-impl State {
+impl DigestState {
     pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Md5(state) => Update::update(state, bytes),
@@ -154,7 +154,7 @@ impl State {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for DigestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Md5(_) => "Md5",

@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use serde::ser::{self, Serialize};
 
 use super::canonical::{Entries, Output};
-use super::digest::{Fingerprint, State, UnencodablePart};
+use super::digest::{DigestState, Fingerprint, UnencodablePart};
 
 const UNIT: u8 = b'_';
 const TRUE: u8 = b't';
@@ -33,7 +33,7 @@ pub(super) struct Encoder {
 
 impl Encoder {
     #[inline]
-    pub(super) fn new(state: State) -> Self {
+    pub(super) fn new(state: DigestState) -> Self {
         Self {
             output: Output::new(state),
             depth: 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Bloom;
 use crate::error::SetupError;
 use crate::handle::Idempotency;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::mechanisms::mistakes::Mistakes;
 use crate::protocol::shared::Shared;
 use crate::store::{BloomFilter, ERROR_RATES, MOST_BITS, Shape};
@@ -132,7 +132,7 @@ impl BloomBuilder {
         // The braces keep all buckets on one node of a cluster.
         let key = self
             .shared
-            .key_of(Kind::Bloom, format_args!("{{{endpoint}}}"));
+            .key_of(RecordKind::Bloom, format_args!("{{{endpoint}}}"));
         Ok(Bloom {
             shared: self.shared,
             endpoint,

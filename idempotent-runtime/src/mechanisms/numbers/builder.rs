@@ -14,7 +14,7 @@ use super::machine::Machine;
 use crate::error::{SetupError, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::fingerprint::{Digest, Keying};
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::mechanisms::mistakes::Mistakes;
 
 /// The settings of [`OrderNumbers`], before they are built: [`OrderNumbers::builder`].
@@ -157,7 +157,7 @@ impl OrderNumbersBuilder {
         let seen = self
             .idempotency
             .seen_set(endpoint.as_str().to_owned(), self.max_age)?
-            .with_kind(Kind::Number);
+            .with_kind(RecordKind::Number);
         let site = Site::of(Subject::OrderNumbers, endpoint);
         let machine = Machine::new(
             Arc::clone(self.idempotency.shared()),

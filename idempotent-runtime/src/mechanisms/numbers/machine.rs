@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::sequence::{Clock, MACHINES, Sequence};
 use crate::error::Site;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::observe::{Event, EventKind};
 use crate::protocol::retry::retry;
 use crate::protocol::shared::Shared;
@@ -80,7 +80,7 @@ impl Machine {
     ) {
         let mut due = leased.since + self.lease / 3;
         let (mut leased, mut failing) = (Some(leased), false);
-        let _piece = loop {
+        let _tracker_token = loop {
             if let Ok(piece) = timeout_at(due, &mut shutdown).await {
                 break piece;
             }
@@ -130,13 +130,13 @@ impl Machine {
 
     async fn lease_id(&self) -> Result<LeasedId, NotLeased> {
         let clock = Clock::new(world::time_of_day()).ok_or(NotLeased::Clock)?;
-        let lasts = self.lease + self.cooldown;
+        let ttl = self.lease + self.cooldown;
         let record = record::running(&Head {
             key: None,
             owner: Owner::random(),
             payload: None,
             now: Moment::now(),
-            lasts,
+            ttl,
         });
         let store = self.shared.store();
         // Start at a random id, because most ids are free.
@@ -144,10 +144,11 @@ impl Machine {
         let anywhere = u64::from(u16::from_le_bytes([first, second]));
         for machine in (anywhere..anywhere + MACHINES).map(|id| id % MACHINES) {
             let endpoint = &self.site.endpoint;
-            let key = (self.shared).key_of(Kind::Machine, format_args!("{endpoint}:{machine}"));
+            let key =
+                (self.shared).key_of(RecordKind::Machine, format_args!("{endpoint}:{machine}"));
             let since = Instant::now();
             // Without an answer the id may stay taken until its record expires.
-            match retry(self.deadline(), || store.claim(&key, &record, lasts)).await? {
+            match retry(self.deadline(), || store.claim(&key, &record, ttl)).await? {
                 Claim::Taken(_) => {}
                 Claim::Claimed => {
                     let mut sequence = self.sequence();
@@ -169,12 +170,9 @@ impl Machine {
         }
     }
 
-    async fn renew(&self, leased: &LeasedId, lasts: Duration) -> Result<Swap, StoreError> {
+    async fn renew(&self, leased: &LeasedId, ttl: Duration) -> Result<Swap, StoreError> {
         let (store, LeasedId { key, record, .. }) = (self.shared.store(), leased);
-        retry(self.deadline(), || {
-            store.replace(key, record, record, lasts)
-        })
-        .await
+        retry(self.deadline(), || store.replace(key, record, record, ttl)).await
     }
 
     /// The time for one request to the store, short enough for a second attempt before the lease ends.

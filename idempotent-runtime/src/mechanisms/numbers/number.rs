@@ -78,7 +78,7 @@ impl Serialize for OrderNumber {
 pub(super) struct Proof(u128);
 
 impl Proof {
-    pub(super) fn of(mac: &[u8]) -> Self {
+    pub(super) fn from_mac(mac: &[u8]) -> Self {
         let first = mac.iter().take(PROOF);
         Self(first.fold(0, |proof, byte| proof << 8 | u128::from(*byte)))
     }
@@ -94,7 +94,7 @@ pub(super) fn parse(text: &str) -> Option<(u64, Proof)> {
     let mut bytes = [0; PROOF];
     let whole = base16ct::lower::decode(proof, &mut bytes).ok()?.len() == PROOF;
     let number = number.filter(|_| plain && whole)?;
-    Some((number, Proof::of(&bytes)))
+    Some((number, Proof::from_mac(&bytes)))
 }
 
 /// The length of a proof in bytes: 80 bits are too many to guess by requests to a server.

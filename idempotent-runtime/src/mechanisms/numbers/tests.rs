@@ -11,7 +11,7 @@ fn only_the_exact_text_of_a_number_is_read() {
         let bits: u32 = u.int_in_range(0..=63)?;
         let number = u.int_in_range(0..=i64::MAX.cast_unsigned() >> bits)?;
         let mac: [u8; 32] = u.arbitrary()?;
-        let proof = Proof::of(&mac);
+        let proof = Proof::from_mac(&mac);
         let text = OrderNumber::new(number, proof).to_string();
         assert!(parse(&text) == Some((number, proof)), "{text}");
         let mut bytes = text.into_bytes();

@@ -8,7 +8,7 @@ use super::SeenSet;
 use super::member::Set;
 use crate::error::SetupError;
 use crate::handle::Idempotency;
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::mechanisms::mistakes::Mistakes;
 use crate::protocol::shared::Shared;
 
@@ -86,7 +86,7 @@ impl SeenSetBuilder {
             shared: self.shared,
             endpoint,
             retention,
-            kind: Kind::Seen,
+            kind: RecordKind::Seen,
         })))
     }
 }

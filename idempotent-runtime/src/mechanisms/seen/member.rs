@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::error::{Error, Failure, Site, Subject};
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Fingerprint, KeyPart};
-use crate::key::kind::Kind;
+use crate::key::kind::RecordKind;
 use crate::protocol::retry::StoreFuture;
 use crate::protocol::shared::Shared;
 use crate::store::{Claim, Swap};
@@ -20,7 +20,7 @@ pub(super) struct Set {
     pub(super) endpoint: Endpoint,
     pub(super) retention: Duration,
     /// The kind of its keys.
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
 }
 
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Member {
 fn site_of(set: &Set) -> Site {
     let subject = match set.kind {
         #[cfg(feature = "order-numbers")]
-        Kind::Number => Subject::OrderNumbers,
+        RecordKind::Number => Subject::OrderNumbers,
         _ => Subject::SeenSet,
     };
     Site::of(subject, set.endpoint.clone())

@@ -6,7 +6,7 @@ use super::{Peek, endpoint_of};
 use crate::error::{Error, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::fingerprint::Parts;
-use crate::protocol::retry::Attempt;
+use crate::protocol::retry::StoreAttempt;
 use crate::store::{Key, StoreError, Swap};
 
 impl Idempotency {
@@ -22,7 +22,7 @@ impl Idempotency {
     /// [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot serve the request.
     pub async fn forget(&self, peek: &Peek) -> Result<bool, Error> {
         let removal = self.shared().store().remove(&peek.key, &peek.record);
-        let removal = Attempt::new(removal, self.shared().deadline()).await;
+        let removal = StoreAttempt::new(removal, self.shared().deadline()).await;
         if !matches!(removal, Ok(Swap::Other(_))) {
             // The record is removed, or may be removed. So duplicates in this process must ask the store again.
             self.shared().in_flight_table().evict(&peek.site, &peek.key);
@@ -84,7 +84,7 @@ impl Idempotency {
         let mut expected = last.cloned().unwrap_or_default();
         loop {
             let removal = self.shared().store().remove(&key, &expected);
-            match Attempt::new(removal, self.shared().deadline()).await? {
+            match StoreAttempt::new(removal, self.shared().deadline()).await? {
                 Swap::Done => return Ok(true),
                 Swap::Absent => return Ok(false),
                 Swap::Other(found) => expected = found,

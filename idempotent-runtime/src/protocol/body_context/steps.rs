@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{IdempotencyContext, NamesOneIntent, Of};
+use super::{ContextCall, IdempotencyContext, NamesOneIntent};
 use crate::error::{Error, Failure};
 use crate::protocol::lease::Lease;
 use crate::protocol::step;
@@ -115,9 +115,9 @@ impl<I> IdempotencyContext<I> {
     /// The claim of the call; `None` if the call is not guarded.
     fn recording(&self) -> Result<Option<&Arc<Lease>>, Error> {
         match &self.call {
-            Of::Claim(lease) => Ok(Some(lease)),
-            Of::Unguarded(_) => Ok(None),
-            Of::Row(call) => {
+            ContextCall::Claim(lease) => Ok(Some(lease)),
+            ContextCall::Unguarded(_) => Ok(None),
+            ContextCall::Row(call) => {
                 let what = "a call whose key is a row in a transaction has no steps, because a rollback undoes their work; write them without \
                             `step`, and for an effect elsewhere use the outbox";
                 let site = call.site.clone();
@@ -134,7 +134,8 @@ fn result<T: DeserializeOwned>(lease: &Lease, step: &Place, done: &DoneStep) -> 
         return Err(unstorable.unwrap_or_else(|| step::unreadable(lease, &done.step, step)));
     };
     let is_same_type = stored.schema == codec::schema::<T>();
-    let value = is_same_type.then(|| codec::decode(stored.form, stored.somes, &stored.bytes));
+    let value =
+        is_same_type.then(|| codec::decode(stored.form, stored.option_depth, &stored.bytes));
     match value {
         Some(Ok(value)) => Ok(value),
         _ => Err(step::unreadable(lease, &done.step, step)),

@@ -211,6 +211,6 @@ fn the_table_forgets_calls_that_have_left() {
         table.enter(&call);
         table.leave(&*call, LastSeen::Unknown);
     }
-    let calls = |shard: &Shard| shard.0.lock().unwrap().len();
+    let calls = |shard: &CallShard| shard.0.lock().unwrap().len();
     assert_eq!(table.shards.iter().map(calls).sum::<usize>(), 0);
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{Duplicate, DuplicateState, Error, Failure, Known};
+use crate::error::{Duplicate, DuplicateFacts, DuplicateState, Error, Failure};
 use crate::protocol::lease::Lease;
 use crate::protocol::steps::Place;
 use crate::record::call::Record;
@@ -84,7 +84,7 @@ pub(super) fn overtaken(lease: &Lease) -> Error {
 pub(super) fn another_payload(lease: &Lease, record: &Record<'_>) -> Error {
     let age = record.age(world::time_of_day());
     let left = record.remaining_at(age);
-    Error::PayloadMismatch(Duplicate::new(Known {
+    Error::PayloadMismatch(Duplicate::new(DuplicateFacts {
         site: lease.call().site.clone(),
         state: DuplicateState::Unknown,
         holder: record.holder().to_owned(),

@@ -95,7 +95,7 @@ impl Drop for SendGuard {
         }
         let expected = std::mem::take(&mut self.expected);
         if self.is_of_call {
-            *self.owned.doubt() = Some(expected);
+            *self.owned.unconfirmed() = Some(expected);
             return;
         }
         let job = GiveBackJob {

@@ -57,12 +57,12 @@ impl CallToken {
     }
 
     /// Makes the end of the call give the token back first.
-    pub(crate) fn owe(&self) {
+    pub(crate) fn return_on_settle(&self) {
         self.must_give_back.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn must_give_back(&self) -> bool {
-        self.must_give_back.load(Ordering::Relaxed) || self.redemption.is_in_doubt()
+        self.must_give_back.load(Ordering::Relaxed) || self.redemption.is_unconfirmed()
     }
 
     /// Gives the token back, in 1 round trip. May be called twice.

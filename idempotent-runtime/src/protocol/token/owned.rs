@@ -22,7 +22,7 @@ pub(super) struct Owned {
     pub(super) used: Bytes,
     pub(super) returned: Bytes,
     /// The record that a redemption without an answer expects. Set for calls, because they give their tokens back themselves.
-    pub(super) doubt: Mutex<Option<Bytes>>,
+    pub(super) unconfirmed: Mutex<Option<Bytes>>,
 }
 
 impl Owned {
@@ -51,8 +51,10 @@ impl Owned {
         }
     }
 
-    pub(super) fn doubt(&self) -> MutexGuard<'_, Option<Bytes>> {
-        self.doubt.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn unconfirmed(&self) -> MutexGuard<'_, Option<Bytes>> {
+        self.unconfirmed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn exchange<'a>(

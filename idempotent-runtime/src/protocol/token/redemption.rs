@@ -56,18 +56,18 @@ impl Redemption {
         }
         let bound = binding(shared, &operation, Some(token), subject)?;
         let (site, key) = locate(shared, operation, bound);
-        Ok(Self::of(Arc::clone(shared), site, bound, key))
+        Ok(Self::with_new_owner(Arc::clone(shared), site, bound, key))
     }
 
     /// Another redemption of the same token: the store accepts only one of the two.
     pub(crate) fn by_another_owner(&self) -> Self {
         let owned = &*self.0;
         let (site, key) = (owned.site.clone(), owned.key.clone());
-        Self::of(Arc::clone(&owned.shared), site, owned.bound, key)
+        Self::with_new_owner(Arc::clone(&owned.shared), site, owned.bound, key)
     }
 
     /// A redemption by a new owner.
-    fn of(shared: Arc<Shared>, site: Site, bound: Fingerprint, key: String) -> Self {
+    fn with_new_owner(shared: Arc<Shared>, site: Site, bound: Fingerprint, key: String) -> Self {
         let owner = Owner::random();
         Self(Arc::new(Owned {
             shared,
@@ -76,7 +76,7 @@ impl Redemption {
             key,
             used: record::used(owner),
             returned: record::returned(owner),
-            doubt: Mutex::new(None),
+            unconfirmed: Mutex::new(None),
         }))
     }
 
@@ -94,7 +94,7 @@ impl Redemption {
         self.redeem_with(guard, false).await
     }
 
-    /// Does the same as [`redeem`](Self::redeem), for a call. Without an answer the token [is in doubt](Self::is_in_doubt), and
+    /// Does the same as [`redeem`](Self::redeem), for a call. Without an answer the token [is unconfirmed](Self::is_unconfirmed), and
     /// nothing is sent in the background: the end of the call [sends it back](Self::send_back).
     pub(crate) async fn redeem_for_call(self) -> Result<Redeemed, Error> {
         let guard = SendGuard::for_call(&self.0);
@@ -144,18 +144,18 @@ impl Redemption {
     }
 
     /// Whether the token may have been redeemed although its redemption got no answer.
-    pub(crate) fn is_in_doubt(&self) -> bool {
-        self.0.doubt().is_some()
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.0.unconfirmed().is_some()
     }
 
     /// Gives back a token that this owner has redeemed, or may have redeemed. May be called twice.
     pub(crate) async fn send_back(&self) -> Result<(), StoreError> {
         let owned = &*self.0;
         let began = owned.shared.observers().start_time();
-        let doubt = owned.doubt().clone();
-        if let Some(expected) = doubt {
+        let unconfirmed = owned.unconfirmed().clone();
+        if let Some(expected) = unconfirmed {
             owned.take_back(&expected).await?;
-            *owned.doubt() = None;
+            *owned.unconfirmed() = None;
             return Ok(());
         }
         match owned.exchange(&owned.used, &owned.returned).await? {
@@ -168,7 +168,7 @@ impl Redemption {
 
     /// Stops giving the token back. The record of the token does not change any more.
     pub(crate) fn give_up(&self, why: &'static str) {
-        *self.0.doubt() = None;
+        *self.0.unconfirmed() = None;
         let event = Event::new(&self.0.site, EventKind::NotWithdrawn).because(why);
         self.0.shared.observers().emit(&event);
     }

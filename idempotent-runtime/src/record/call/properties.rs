@@ -25,7 +25,7 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
             failure: u.arbitrary()?,
             schema: u.arbitrary()?,
             form: *u.choose(&Form::ALL)?,
-            somes: u.arbitrary()?,
+            option_depth: u.arbitrary()?,
             bytes: Bytes::from(u.arbitrary::<Vec<u8>>()?),
             tail: Bytes::new(),
         }),
@@ -38,7 +38,7 @@ struct Written {
     owner: Owner,
     payload: Option<Fingerprint>,
     since: SystemTime,
-    lasts: Duration,
+    ttl: Duration,
     kept: Kept,
 }
 
@@ -48,13 +48,13 @@ impl Written {
         Ok(Self {
             key: u
                 .arbitrary::<Option<[u8; 4]>>()?
-                .map(|key| KeyTag::of(&format!("{key:?}"))),
+                .map(|key| KeyTag::for_key(&format!("{key:?}"))),
             state: if running { State::Running } else { State::Done },
             owner: Owner(u.arbitrary()?),
             payload: payload(u)?,
             since: SystemTime::UNIX_EPOCH
                 + Duration::from_millis(u.int_in_range(0..=END_OF_9999 * 1000)?),
-            lasts: Duration::from_millis(u.arbitrary()?),
+            ttl: Duration::from_millis(u.arbitrary()?),
             kept: if running { Kept::Nothing } else { kept(u)? },
         })
     }
@@ -65,7 +65,7 @@ impl Written {
             owner: self.owner,
             payload: self.payload.as_ref(),
             now: Moment::at(self.since),
-            lasts: self.lasts,
+            ttl: self.ttl,
         };
         write(self.state, &head, &self.kept)
     }
@@ -83,7 +83,7 @@ impl Written {
             "idem1 {state} owner={:032x} payload={payload} since={} for={}ms by={}{}:{} codec={}\n",
             self.owner.0,
             humantime::format_rfc3339_millis(self.since),
-            self.lasts.as_millis(),
+            self.ttl.as_millis(),
             before_host(self.key),
             *HOST,
             std::process::id(),
@@ -114,7 +114,10 @@ fn codec(kept: &Kept) -> Option<String> {
                 stored.form.name(),
                 if stored.failure { "err" } else { "ok" },
             );
-            format!("{form}:{side}:{}:{:08x}", stored.somes, stored.schema)
+            format!(
+                "{form}:{side}:{}:{:08x}",
+                stored.option_depth, stored.schema
+            )
         }
     })
 }
@@ -136,7 +139,7 @@ fn a_record_is_read_as_it_was_written() {
         let read = Record::read(&bytes).expect("a record");
         assert_eq!(read.state, written.state);
         assert_eq!(read.since, written.since);
-        assert_eq!(read.lasts, written.lasts);
+        assert_eq!(read.ttl, written.ttl);
         assert_eq!(read.holder(), format!("{}:{}", *HOST, std::process::id()));
         assert_eq!(read.kept(), written.kept);
         assert_eq!(read.key, written.key);
@@ -158,10 +161,10 @@ fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
     let owner = text(&bytes[14..46]);
     let payload = text(record.payload.unwrap_or(b"-"));
     let since = humantime::format_rfc3339_millis(record.since);
-    let (lasts, holder) = (record.lasts.as_millis(), holder(record));
+    let (ttl, holder) = (record.ttl.as_millis(), holder(record));
     let codec = codec(&record.kept()).unwrap_or_else(|| text(codec_in(&bytes[..record.result])));
     format!(
-        "idem1 {state} owner={owner} payload={payload} since={since} for={lasts}ms by={holder} codec={codec}\n"
+        "idem1 {state} owner={owner} payload={payload} since={since} for={ttl}ms by={holder} codec={codec}\n"
     )
     .into_bytes()
 }
@@ -210,7 +213,7 @@ fn any_bytes_are_read_or_refused() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_millis(u.arbitrary::<u32>()?.into());
         if let Some(record) = Record::read(&bytes) {
             let remaining = record.remaining_at(record.age(now));
-            assert!(remaining <= record.lasts);
+            assert!(remaining <= record.ttl);
             assert_eq!(as_written(&bytes, &record), bytes[..record.result]);
             let _ = record.is_failure();
             let _ = record.differs_from(payload(u)?.as_ref());
@@ -240,7 +243,7 @@ fn the_reference_reads_the_same_records() {
         read += 1;
         assert_eq!(record.state, expected.state);
         assert_eq!(record.since, expected.since);
-        assert_eq!(record.lasts, expected.lasts);
+        assert_eq!(record.ttl, expected.ttl);
         assert_eq!(holder(&record), expected.holder);
         assert_eq!(record.payload, expected.payload.map(str::as_bytes));
         assert_eq!(record.result, expected.result);

@@ -14,7 +14,7 @@ pub(super) struct Reference<'a> {
     pub(super) holder: &'a str,
     pub(super) since: SystemTime,
     pub(super) payload: Option<&'a str>,
-    pub(super) lasts: Duration,
+    pub(super) ttl: Duration,
     pub(super) codec: &'a str,
     pub(super) result: usize,
     bytes: &'a Bytes,
@@ -39,7 +39,7 @@ impl<'a> Reference<'a> {
         let owner = field("owner")?;
         let payload = Some(field("payload")?).filter(|payload| *payload != "-");
         let since = time(field("since")?)?;
-        let lasts = plain(field("for")?.strip_suffix("ms")?)?;
+        let ttl = plain(field("for")?.strip_suffix("ms")?)?;
         let holder = Some(field("by")?).filter(|holder| is_holder(holder))?;
         let codec = field("codec")?;
         let read = Self {
@@ -47,7 +47,7 @@ impl<'a> Reference<'a> {
             holder,
             since,
             payload,
-            lasts: Duration::from_millis(lasts),
+            ttl: Duration::from_millis(ttl),
             codec,
             result: end + 1,
             bytes,
@@ -85,20 +85,20 @@ impl<'a> Reference<'a> {
 
     fn stored(&self) -> Option<Stored> {
         let mut words = self.codec.split(':');
-        let form = Form::of(words.next()?.as_bytes())?;
+        let form = Form::from_name(words.next()?.as_bytes())?;
         let failure = match words.next()? {
             "ok" => false,
             "err" => true,
             _ => return None,
         };
-        let somes = u32::try_from(plain(words.next()?)?).ok()?;
+        let option_depth = u32::try_from(plain(words.next()?)?).ok()?;
         let schema = Some(words.next()?).filter(|schema| is_hex(schema, &[8]))?;
         let schema = u32::from_str_radix(schema, 16).ok()?;
         words.next().is_none().then(|| Stored {
             failure,
             schema,
             form,
-            somes,
+            option_depth,
             bytes: self.bytes.slice(self.result..),
             tail: Bytes::new(),
         })

@@ -14,7 +14,7 @@ use crate::record::fields::Fields;
 use crate::record::kept::{Kept, Stored};
 
 /// The parts of a record with a sealed result.
-pub(crate) struct Sealed<'a> {
+pub(crate) struct SealedRecord<'a> {
     /// The id of the seal key, in digits.
     pub(crate) key_id: [u8; 8],
     pub(crate) line: &'a [u8],
@@ -69,12 +69,12 @@ pub(crate) fn result(opened: &Bytes) -> Option<Stored> {
 
 impl<'a> Record<'a> {
     /// The sealed result of the record, if it has one.
-    pub(crate) fn sealed(&self) -> Option<Sealed<'a>> {
+    pub(crate) fn sealed(&self) -> Option<SealedRecord<'a>> {
         let Content::Sealed { key_id, .. } = self.content else {
             return None;
         };
         let (line, bytes) = self.bytes.split_at(self.result);
-        Some(Sealed {
+        Some(SealedRecord {
             key_id,
             line,
             bytes,

@@ -9,28 +9,28 @@ fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-fn head(owner: Owner, payload: Option<&Fingerprint>, now: Moment, lasts: Duration) -> Head<'_> {
+fn head(owner: Owner, payload: Option<&Fingerprint>, now: Moment, ttl: Duration) -> Head<'_> {
     Head {
         key: None,
         owner,
         payload,
         now,
-        lasts,
+        ttl,
     }
 }
 
-fn running(owner: Owner, payload: Option<&Fingerprint>, now: Moment, lasts: Duration) -> Bytes {
-    super::running(&head(owner, payload, now, lasts))
+fn running(owner: Owner, payload: Option<&Fingerprint>, now: Moment, ttl: Duration) -> Bytes {
+    super::running(&head(owner, payload, now, ttl))
 }
 
 fn done(
     owner: Owner,
     payload: Option<&Fingerprint>,
     now: Moment,
-    lasts: Duration,
+    ttl: Duration,
     kept: &Kept,
 ) -> Bytes {
-    super::done(&head(owner, payload, now, lasts), kept)
+    super::done(&head(owner, payload, now, ttl), kept)
 }
 
 fn moment(millis: u64) -> Moment {
@@ -214,7 +214,7 @@ fn result(bytes: &'static [u8]) -> Kept {
         failure: true,
         schema: 0x9f_86d0,
         form: Form::Json,
-        somes: 2,
+        option_depth: 2,
         bytes: Bytes::from_static(bytes),
         tail: Bytes::new(),
     })

@@ -24,7 +24,7 @@ fn stored(u: &mut Unstructured<'_>) -> Result<Stored> {
         failure: u.arbitrary()?,
         schema: u.arbitrary()?,
         form: *u.choose(&Form::ALL)?,
-        somes: u.arbitrary()?,
+        option_depth: u.arbitrary()?,
         bytes: Bytes::from([&b"secret"[..], &bytes].concat()),
         tail: Bytes::new(),
     })
@@ -33,11 +33,11 @@ fn stored(u: &mut Unstructured<'_>) -> Result<Stored> {
 fn sealed_at(now: SystemTime, keys: &SealKeys, stored: &Stored) -> Bytes {
     let payload = Fingerprint::of(&(7,)).expect("an integer");
     let head = Head {
-        key: Some(KeyTag::of(KEY)),
+        key: Some(KeyTag::for_key(KEY)),
         owner: Owner::random(),
         payload: Some(&payload),
         now: Moment::at(now),
-        lasts: Duration::from_mins(1),
+        ttl: Duration::from_mins(1),
     };
     keys.write(KEY, &head, &Kept::Result(stored.clone()))
 }
@@ -97,7 +97,7 @@ fn example() -> Stored {
         failure: false,
         schema: 1,
         form: Form::Json,
-        somes: 0,
+        option_depth: 0,
         bytes: Bytes::from_static(b"\"paid\""),
         tail: Bytes::from_static(b"!"),
     }
@@ -135,11 +135,11 @@ fn a_result_of_another_place_key_or_time_is_refused() {
 #[test]
 fn an_unsealed_result_is_read_only_if_it_is_allowed() {
     let head = Head {
-        key: Some(KeyTag::of(KEY)),
+        key: Some(KeyTag::for_key(KEY)),
         owner: Owner::random(),
         payload: None,
         now: Moment::now(),
-        lasts: Duration::from_mins(1),
+        ttl: Duration::from_mins(1),
     };
     let record = call::done(&head, &Kept::Result(example()));
     assert_eq!(read(&keys(1), KEY, &record), Some(Err(NOT_SEALED)));

@@ -74,7 +74,7 @@ pub(crate) async fn insert<C: StoreClient>(
     filter: &BloomFilter,
     member: &[u8],
 ) -> Result<Hint, SendError> {
-    let shape = Shape::of(filter);
+    let shape = Shape::for_filter(filter);
     let buckets = Buckets::new(filter.retention);
     let width = buckets.width();
     let count = 2 + shape.hashes as usize;
@@ -93,7 +93,7 @@ pub(crate) async fn stats<C: StoreClient>(
     sender: &Sender<C>,
     filter: &BloomFilter,
 ) -> Result<BloomStats, SendError> {
-    let shape = Shape::of(filter);
+    let shape = Shape::for_filter(filter);
     let counts = count(sender, &STATS, &prefix(filter, shape), filter).await?;
     Ok(stats_of(filter, counts, |set| {
         (shape.members(set), shape.error_rate(set))

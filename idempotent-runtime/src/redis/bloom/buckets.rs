@@ -57,7 +57,7 @@ pub(crate) fn stats_of(
     of_count: impl Fn(u64) -> (f64, f64),
 ) -> BloomStats {
     let ages = iter::successors(Some(age), |age| Some(age + 1.0));
-    BloomStats::of(
+    BloomStats::new(
         filter,
         counts.into_iter().zip(ages).map(|(count, age)| {
             let (members, error_rate) = of_count(count);

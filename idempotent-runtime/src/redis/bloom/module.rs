@@ -70,7 +70,7 @@ pub(crate) async fn stats<C: StoreClient>(
     sender: &Sender<C>,
     filter: &BloomFilter,
 ) -> Result<BloomStats, SendError> {
-    let shape = Shape::of(filter);
+    let shape = Shape::for_filter(filter);
     let counts = count(sender, &STATS, &prefix(filter), filter).await?;
     Ok(stats_of(filter, counts, |members| {
         let error_rate = if members < filter.capacity {

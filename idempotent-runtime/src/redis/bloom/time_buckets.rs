@@ -46,20 +46,20 @@ impl<const SLOTS: usize> TimeBuckets<SLOTS> {
 
     /// The keys of all slots in their order. A script must get all of them as its keys. The part of `name` in braces keeps them
     /// on one node of a cluster.
-    pub(crate) fn keys(name: &str) -> Keys<SLOTS> {
-        Keys::of(name, |at| at)
+    pub(crate) fn keys(name: &str) -> BucketKeys<SLOTS> {
+        BucketKeys::new(name, |at| at)
     }
 
     /// The keys of all slots from the current slot backwards, by the clock of this machine.
-    pub(crate) fn newest_keys(self, name: &str) -> Keys<SLOTS> {
+    pub(crate) fn newest_keys(self, name: &str) -> BucketKeys<SLOTS> {
         let now = world::time_of_day().duration_since(UNIX_EPOCH);
         self.keys_at(now.unwrap_or_default(), name)
     }
 
-    fn keys_at(self, since_1970: Duration, name: &str) -> Keys<SLOTS> {
+    fn keys_at(self, since_1970: Duration, name: &str) -> BucketKeys<SLOTS> {
         let turn = since_1970.as_millis() / u128::from(self.width);
         let current = (turn % SLOTS as u128) as usize;
-        Keys::of(name, |at| (current + SLOTS - at) % SLOTS)
+        BucketKeys::new(name, |at| (current + SLOTS - at) % SLOTS)
     }
 
     /// The first argument of a script that begins with [`current_bucket!`] or ends with [`put!`].
@@ -72,15 +72,15 @@ impl<const SLOTS: usize> TimeBuckets<SLOTS> {
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 
 /// The keys of all slots, in one text.
-pub(crate) struct Keys<const SLOTS: usize> {
+pub(crate) struct BucketKeys<const SLOTS: usize> {
     text: String,
     /// The bytes of one key.
     length: usize,
 }
 
-impl<const SLOTS: usize> Keys<SLOTS> {
+impl<const SLOTS: usize> BucketKeys<SLOTS> {
     /// `slot` returns the slot of each place.
-    fn of(name: &str, slot: impl Fn(usize) -> usize) -> Self {
+    fn new(name: &str, slot: impl Fn(usize) -> usize) -> Self {
         let length = name.len() + 2;
         let mut text = String::with_capacity(length * SLOTS);
         for at in 0..SLOTS {

@@ -67,10 +67,10 @@ struct Current {
     connection: Option<Connection>,
     /// When a failed connection may be tried again.
     retry_at: Option<Instant>,
-    probe: Option<Probe>,
+    probe: Option<ConnectionProbe>,
 }
 
-struct Probe {
+struct ConnectionProbe {
     since: Instant,
     task: JoinHandle<()>,
 }
@@ -86,11 +86,11 @@ type SharedLink = Shared<BoxFuture<'static, RedisResult<Link>>>;
 impl RedisConnection {
     /// Makes a connection to one server, which connects with the first command.
     pub fn new(client: Client) -> Self {
-        Self::to(Arc::new(Topology::Server(client)))
+        Self::for_topology(Arc::new(Topology::Server(client)))
     }
 
-    pub(crate) fn to(topology: Arc<Topology>) -> Self {
-        Self::by(topology, None)
+    pub(crate) fn for_topology(topology: Arc<Topology>) -> Self {
+        Self::with_masters(topology, None)
     }
 
     /// Makes a connection that sends the commands on records of a cluster straight to their node.
@@ -98,10 +98,10 @@ impl RedisConnection {
     /// The client of the cluster sends a command if its node is not known or not connected, or has refused the command.
     pub(crate) fn straight_to(topology: Arc<Topology>) -> Self {
         let is_cluster = matches!(*topology, Topology::Cluster(_));
-        Self::by(topology, is_cluster.then(Slots::new))
+        Self::with_masters(topology, is_cluster.then(Slots::new))
     }
 
-    fn by(topology: Arc<Topology>, masters: Option<Slots<Self>>) -> Self {
+    fn with_masters(topology: Arc<Topology>, masters: Option<Slots<Self>>) -> Self {
         let current = RwLock::new(Current {
             generation: 0,
             connection: None,
@@ -119,7 +119,7 @@ impl RedisConnection {
 
     /// Makes another connection to the same servers.
     pub(crate) fn duplicate(&self) -> Self {
-        Self::to(Arc::clone(&self.shared.topology))
+        Self::for_topology(Arc::clone(&self.shared.topology))
     }
 
     /// Connects unless it is connected. Call it before a command, so that no caller reads an error of connecting as the answer
@@ -164,7 +164,10 @@ impl RedisConnection {
         let current = self.shared.current.read();
         let current = current.unwrap_or_else(PoisonError::into_inner);
         if let Some(Connection::Made(link)) = &current.connection {
-            let is_silent = current.probe.as_ref().is_some_and(Probe::is_overdue);
+            let is_silent = current
+                .probe
+                .as_ref()
+                .is_some_and(ConnectionProbe::is_overdue);
             return (!is_silent).then(|| read(current.generation, link));
         }
         drop(current);
@@ -307,7 +310,7 @@ impl RedisConnection {
         };
         if let (Ok(runtime), Some(link)) = (Handle::try_current(), link) {
             let probe = run_probe(Arc::downgrade(&self.shared), generation, link, command);
-            current.probe = Some(Probe {
+            current.probe = Some(ConnectionProbe {
                 since: Instant::now(),
                 task: runtime.spawn(probe),
             });
@@ -322,7 +325,7 @@ impl RedisConnection {
     }
 }
 
-impl Probe {
+impl ConnectionProbe {
     /// Whether the answer takes longer than usual.
     fn is_overdue(&self) -> bool {
         !self.task.is_finished() && self.since.elapsed() >= SILENCE

@@ -35,10 +35,10 @@ pub(crate) struct Listener {
     has_warned: AtomicBool,
 }
 
-type Requests = UnboundedSender<Request>;
+type Requests = UnboundedSender<Subscribe>;
 
 /// A request to subscribe.
-struct Request {
+struct Subscribe {
     key: Arc<str>,
     answer: oneshot::Sender<RedisResult<watch::Receiver<()>>>,
 }
@@ -60,7 +60,7 @@ impl Listener {
     pub(crate) async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         let key = Arc::from(key);
         let (answer, answered) = oneshot::channel();
-        let task = self.send(Request { key, answer });
+        let task = self.send(Subscribe { key, answer });
         let listening = if let Ok(answer) = timeout(TIMEOUT, answered).await {
             answer.unwrap_or_else(|_| Err(io_failure(io::ErrorKind::BrokenPipe)))
         } else {
@@ -71,7 +71,7 @@ impl Listener {
         listening.inspect_err(|error| self.report(error)).ok()
     }
 
-    fn send(&self, request: Request) -> Requests {
+    fn send(&self, request: Subscribe) -> Requests {
         let mut task = self.task();
         let requests = match &*task {
             Some(requests) if !requests.is_closed() => requests.clone(),
@@ -127,7 +127,7 @@ impl Listener {
     }
 }
 
-async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>) {
+async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Subscribe>) {
     match in_time(TIMEOUT, topology.connect_pubsub()).await {
         Ok(connection) => {
             if let Err(error) = Subscriptions::new(connection, requests).serve().await {
@@ -150,7 +150,7 @@ async fn serve(topology: Arc<Topology>, mut requests: UnboundedReceiver<Request>
 /// A connection with subscriptions. Dropping it ends all receivers.
 struct Subscriptions {
     /// This is dropped before the senders, so that after the end of a receiver the next request starts a new task.
-    requests: UnboundedReceiver<Request>,
+    requests: UnboundedReceiver<Subscribe>,
     sink: PubSubSink,
     messages: PubSubStream,
     /// The subscribed channels.
@@ -159,8 +159,8 @@ struct Subscriptions {
     closed: FuturesUnordered<BoxFuture<'static, Arc<str>>>,
 }
 
-enum Event {
-    Requested(Vec<Request>),
+enum ListenerEvent {
+    Requested(Vec<Subscribe>),
     Closed(Vec<Arc<str>>),
     Published(Msg),
     StoreDropped,
@@ -168,7 +168,7 @@ enum Event {
 }
 
 impl Subscriptions {
-    fn new(connection: PubSub, requests: UnboundedReceiver<Request>) -> Self {
+    fn new(connection: PubSub, requests: UnboundedReceiver<Subscribe>) -> Self {
         let (sink, messages) = connection.split();
         Self {
             requests,
@@ -182,20 +182,20 @@ impl Subscriptions {
     async fn serve(mut self) -> RedisResult<()> {
         loop {
             match poll_fn(|cx| self.poll_event(cx)).await {
-                Event::Requested(requests) => self.add(requests).await?,
-                Event::Closed(keys) => self.unsubscribe(keys).await?,
-                Event::Published(message) => self.notify(&message),
-                Event::StoreDropped => return Ok(()),
-                Event::Broken => return Err(io_failure(io::ErrorKind::BrokenPipe)),
+                ListenerEvent::Requested(requests) => self.add(requests).await?,
+                ListenerEvent::Closed(keys) => self.unsubscribe(keys).await?,
+                ListenerEvent::Published(message) => self.notify(&message),
+                ListenerEvent::StoreDropped => return Ok(()),
+                ListenerEvent::Broken => return Err(io_failure(io::ErrorKind::BrokenPipe)),
             }
         }
     }
 
-    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<ListenerEvent> {
         let mut requests = Vec::new();
         match self.requests.poll_recv_many(cx, &mut requests, BATCH) {
-            Poll::Ready(0) => return Poll::Ready(Event::StoreDropped),
-            Poll::Ready(_) => return Poll::Ready(Event::Requested(requests)),
+            Poll::Ready(0) => return Poll::Ready(ListenerEvent::StoreDropped),
+            Poll::Ready(_) => return Poll::Ready(ListenerEvent::Requested(requests)),
             Poll::Pending => {}
         }
         let mut keys = Vec::new();
@@ -203,16 +203,16 @@ impl Subscriptions {
             keys.push(key);
         }
         if !keys.is_empty() {
-            return Poll::Ready(Event::Closed(keys));
+            return Poll::Ready(ListenerEvent::Closed(keys));
         }
         let message = self.messages.poll_next_unpin(cx);
-        message.map(|message| message.map_or(Event::Broken, Event::Published))
+        message.map(|message| message.map_or(ListenerEvent::Broken, ListenerEvent::Published))
     }
 
     /// Subscribes to new channels and answers. Messages wait in the meantime.
-    async fn add(&mut self, requests: Vec<Request>) -> RedisResult<()> {
+    async fn add(&mut self, requests: Vec<Subscribe>) -> RedisResult<()> {
         let mut new: HashMap<_, Vec<_>> = HashMap::new();
-        for Request { key, answer } in requests {
+        for Subscribe { key, answer } in requests {
             if let Some(sender) = self.senders.get(&key) {
                 let _ = answer.send(Ok(sender.subscribe()));
             } else {

@@ -102,7 +102,7 @@ impl RedisConnection {
             {
                 masters.adopt(answer, |host| {
                     let node = connection.topology().node(host)?;
-                    Some(Self::to(Arc::new(node)))
+                    Some(Self::for_topology(Arc::new(node)))
                 });
             }
         });

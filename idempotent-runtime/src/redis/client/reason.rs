@@ -16,7 +16,7 @@ pub(crate) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
         return reason_for_reply(effective_code(&code, &details), &details);
     }
     if let Some(io) = io_error(error) {
-        return reason_for_io(io, Phase::Connected);
+        return reason_for_io(io, ConnectPhase::Connected);
     }
     let text = error.detail().unwrap_or_default();
     Some(match error.kind() {
@@ -194,12 +194,12 @@ fn reason_for_tls(text: &str) -> &'static str {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ConnectPhase {
     Connecting,
     Connected,
 }
 
-fn reason_for_io(error: &io::Error, phase: Phase) -> Option<Cow<'static, str>> {
+fn reason_for_io(error: &io::Error, phase: ConnectPhase) -> Option<Cow<'static, str>> {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
         NetworkUnreachable, NotConnected, NotFound, PermissionDenied, TimedOut, UnexpectedEof,
@@ -211,7 +211,7 @@ fn reason_for_io(error: &io::Error, phase: Phase) -> Option<Cow<'static, str>> {
         }
         if let Some(inner) = inner.downcast_ref::<RedisError>() {
             return match io_error(inner) {
-                Some(io) => reason_for_io(io, Phase::Connecting),
+                Some(io) => reason_for_io(io, ConnectPhase::Connecting),
                 None => reason_for(inner),
             };
         }
@@ -225,17 +225,17 @@ fn reason_for_io(error: &io::Error, phase: Phase) -> Option<Cow<'static, str>> {
         (HostUnreachable | NetworkUnreachable, _) => {
             "cannot be reached (check the address and the network)"
         }
-        (TimedOut, Phase::Connecting) => {
+        (TimedOut, ConnectPhase::Connecting) => {
             "did not answer in time to a new connection (check host, port, TLS and firewall)"
         }
-        (TimedOut, Phase::Connected) => "did not answer in time",
+        (TimedOut, ConnectPhase::Connected) => "did not answer in time",
         (
             BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof,
-            Phase::Connecting,
+            ConnectPhase::Connecting,
         ) => "closed a new connection (does this port expect TLS? then write `rediss://`)",
         (
             BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof,
-            Phase::Connected,
+            ConnectPhase::Connected,
         ) => "closed the connection before it answered (was the server stopped?)",
         _ if error.to_string().contains("lookup address") => {
             "has a host name that no name server knows (check the host in the URL)"

@@ -9,11 +9,11 @@ use crate::redis::client::url::Host;
 
 /// The masters of a cluster, and their slots. `N` is the connection to a master.
 pub(crate) struct Slots<N> {
-    table: RwLock<Table<N>>,
+    table: RwLock<SlotTable<N>>,
     asked_at: Mutex<Option<Instant>>,
 }
 
-struct Table<N> {
+struct SlotTable<N> {
     nodes: Vec<(Host, N)>,
     /// The index of the node of each slot, or [`NOBODY`].
     owners: Box<[u16]>,
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 impl<N: Clone> Slots<N> {
     pub(crate) fn new() -> Self {
-        let table = Table {
+        let table = SlotTable {
             nodes: Vec::new(),
             owners: vec![NOBODY; SLOTS].into(),
         };
@@ -117,11 +117,11 @@ impl<N: Clone> Slots<N> {
         Some((connection.clone(), asks))
     }
 
-    fn table(&self) -> RwLockReadGuard<'_, Table<N>> {
+    fn table(&self) -> RwLockReadGuard<'_, SlotTable<N>> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn table_mut(&self) -> RwLockWriteGuard<'_, Table<N>> {
+    fn table_mut(&self) -> RwLockWriteGuard<'_, SlotTable<N>> {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

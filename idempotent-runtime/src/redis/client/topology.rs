@@ -11,7 +11,7 @@ use crate::redis::client::link::{self, CONNECT_TIMEOUT, Link, in_time, unsent, w
 use crate::redis::client::replicas::Replicas;
 use crate::redis::client::sentinel::Sentinels;
 use crate::redis::client::tls::Certificates;
-use crate::redis::client::url::{Address, Host, Place};
+use crate::redis::client::url::{Address, Host, Servers};
 use crate::store::StoreError;
 
 #[expect(clippy::large_enum_variant, reason = "a store has one")]
@@ -37,18 +37,18 @@ impl Topology {
             info.map_err(|_| bad_url("names no address"))
         };
         Ok(match place {
-            Place::Socket(path) => {
+            Servers::Socket(path) => {
                 Self::Server(certificates.client(info(ConnectionAddr::Unix(path))?)?)
             }
-            Place::Server(host) => {
+            Servers::Server(host) => {
                 Self::Server(certificates.client(info(link::address(host, tls))?)?)
             }
-            Place::Cluster(hosts) => {
+            Servers::Cluster(hosts) => {
                 let nodes = hosts.into_iter().map(|host| info(link::address(host, tls)));
                 let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
                 Self::Cluster(Cluster::new(nodes, &certificates, replicas)?)
             }
-            Place::Sentinels {
+            Servers::Sentinels {
                 sentinels,
                 master,
                 credentials,

@@ -17,7 +17,7 @@ use crate::store::StoreError;
 /// A parsed URL.
 #[derive(Debug)]
 pub(crate) struct Address {
-    pub(crate) place: Place,
+    pub(crate) place: Servers,
     pub(crate) tls: bool,
     /// The login, the database and the protocol for the servers.
     pub(crate) login: RedisConnectionInfo,
@@ -30,7 +30,7 @@ pub(crate) struct Address {
 
 /// The servers of the records.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Servers {
     Socket(PathBuf),
     Server(Host),
     Cluster(Vec<Host>),
@@ -62,7 +62,7 @@ impl Address {
     /// If the URL is malformed. The text repeats no part of the URL.
     pub(crate) fn parse(url: &str) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
-        let (kind, tls) = Kind::of(scheme).ok_or_else(|| bad_url(SCHEMES))?;
+        let (kind, tls) = UrlKind::from_scheme(scheme).ok_or_else(|| bad_url(SCHEMES))?;
         if url.contains('#') {
             return Err(bad_url(
                 "must not contain `#`: write it as `%23` in a password; instead of `#insecure` name the \
@@ -77,15 +77,15 @@ impl Address {
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let query = Query::parse(query, kind)?;
-        let (place, login, db) = if kind == Kind::Socket {
-            (Place::Socket(parse_socket(rest)?), query.login, query.db)
+        let (place, login, db) = if kind == UrlKind::Socket {
+            (Servers::Socket(parse_socket(rest)?), query.login, query.db)
         } else {
             let (login, mut hosts, path) = split(rest, kind.default_port())?;
             match kind {
-                Kind::Cluster => (Place::Cluster(hosts), login, parse_db(path)?),
-                Kind::Sentinel => {
+                UrlKind::Cluster => (Servers::Cluster(hosts), login, parse_db(path)?),
+                UrlKind::Sentinel => {
                     let (master, db) = path.split_once('/').unwrap_or((path, ""));
-                    let place = Place::Sentinels {
+                    let place = Servers::Sentinels {
                         sentinels: hosts,
                         master: parse_master(master)?,
                         credentials: query.sentinels,
@@ -98,7 +98,7 @@ impl Address {
                          `redis-sentinel://`",
                     ));
                 }
-                _ => (Place::Server(hosts.remove(0)), login, parse_db(path)?),
+                _ => (Servers::Server(hosts.remove(0)), login, parse_db(path)?),
             }
         };
         Ok(Self {
@@ -115,16 +115,16 @@ impl Address {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum UrlKind {
     Socket,
     Server,
     Cluster,
     Sentinel,
 }
 
-impl Kind {
+impl UrlKind {
     /// The kind of a scheme, and whether it uses TLS.
-    fn of(scheme: &str) -> Option<(Self, bool)> {
+    fn from_scheme(scheme: &str) -> Option<(Self, bool)> {
         Some(match scheme {
             "redis" | "valkey" => (Self::Server, false),
             "rediss" | "valkeys" => (Self::Server, true),
@@ -161,7 +161,7 @@ struct Query {
 }
 
 impl Query {
-    fn parse(text: &str, kind: Kind) -> Result<Self, StoreError> {
+    fn parse(text: &str, kind: UrlKind) -> Result<Self, StoreError> {
         let mut query = Self::default();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -195,13 +195,13 @@ impl Query {
                         _ => return Err(bad_url("must set `protocol` to `2` or `3`")),
                     }
                 }
-                ("db", Kind::Socket) => query.db = parse_db(value)?,
-                ("user", Kind::Socket) => query.login.user = Some(decode(value)?),
-                ("pass", Kind::Socket) => query.login.password = Some(decode(value)?),
-                ("sentinel_user", Kind::Sentinel) => {
+                ("db", UrlKind::Socket) => query.db = parse_db(value)?,
+                ("user", UrlKind::Socket) => query.login.user = Some(decode(value)?),
+                ("pass", UrlKind::Socket) => query.login.password = Some(decode(value)?),
+                ("sentinel_user", UrlKind::Sentinel) => {
                     query.sentinels.user = Some(decode(value)?);
                 }
-                ("sentinel_pass", Kind::Sentinel) => {
+                ("sentinel_pass", UrlKind::Sentinel) => {
                     query.sentinels.password = Some(decode(value)?);
                 }
                 _ => return Err(bad_url(UNKNOWN_OPTION)),

@@ -6,14 +6,14 @@ use ::redis::{Arg, Cmd, Value, cmd};
 use super::examination::Examination;
 use crate::redis::client::failure::is_forbidden;
 use crate::redis::client::listener::Listener;
-use crate::redis::record::removal::Removal;
+use crate::redis::record::removal::RemovalCommand;
 use crate::store::Level::{Note, Problem};
 use crate::store::{Finding, Level, Mechanism};
 
 impl<C: ConnectionLike> Examination<C> {
     pub(crate) async fn permissions(
         &mut self,
-        removal: &Removal,
+        removal: &RemovalCommand,
         listener: Option<&Listener>,
         key: &str,
     ) {

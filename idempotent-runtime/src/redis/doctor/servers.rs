@@ -7,7 +7,7 @@ use super::examination::Examination;
 use crate::redis::client::failure::is_forbidden;
 use crate::redis::client::info::{config, field, is_version_7, texts};
 use crate::redis::client::link::in_time;
-use crate::redis::record::removal::Removal;
+use crate::redis::record::removal::RemovalCommand;
 use crate::store::Level::{Note, Problem, Warning};
 
 impl<C: ConnectionLike> Examination<C> {
@@ -60,7 +60,7 @@ impl<C: ConnectionLike> Examination<C> {
         } else {
             "a script"
         };
-        let removes = Removal::of_servers(&[info.to_owned()]);
+        let removes = RemovalCommand::of_servers(&[info.to_owned()]);
         let removes = removes.command().unwrap_or("a script");
         let port = field(info, "tcp_port").unwrap_or("?");
         self.fine(format!(

@@ -6,11 +6,11 @@ use ::redis::Value;
 
 use crate::record::fence;
 use crate::redis::client::connection_like::StoreClient;
-use crate::redis::record::records::Records;
+use crate::redis::record::records::RecordCommands;
 use crate::redis::script::{Script, millis};
 use crate::redis::send::op::{Op, Order};
 use crate::redis::send::sender::Sender;
-use crate::store::fencing::lasts;
+use crate::store::fencing::fence_ttl;
 use crate::store::{Fence, FencedClaim, StoreError};
 
 /// Claims the first key, and gives the claim a number that is stored under the second key. Both are on one node.
@@ -57,12 +57,12 @@ return {last, attempt, word == 'takeover' and 1 or 0}",
 /// Claims a key with a fence, alone or in a batch.
 pub(crate) async fn claim<C: StoreClient>(
     sender: &Sender<C>,
-    records: &Records,
+    records: &RecordCommands,
     [key, fence_key]: [&str; 2],
     value: &[u8],
     ttl: Duration,
 ) -> Result<FencedClaim, StoreError> {
-    let times = [millis(ttl), millis(lasts(ttl))].map(|millis| millis.to_string());
+    let times = [millis(ttl), millis(fence_ttl(ttl))].map(|millis| millis.to_string());
     let most = records.limit();
     let args = [
         value,

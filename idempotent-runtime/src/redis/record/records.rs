@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::redis::client::connection_like::StoreClient;
 use crate::redis::client::info::is_version_7;
 use crate::redis::record::oversize::Oversize;
-use crate::redis::record::removal::Removal;
+use crate::redis::record::removal::RemovalCommand;
 use crate::redis::record::scripts::{
     CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_AND_NOTIFY,
     REPLACE_AND_NOTIFY_REPLICATED, REPLACE_REPLICATED,
@@ -21,18 +21,18 @@ use crate::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 /// The commands for records on these servers. Clones share what the store learns about the servers.
 #[derive(Clone)]
-pub(crate) struct Records {
+pub(crate) struct RecordCommands {
     native_claim: bool,
-    removal: Removal,
+    removal: RemovalCommand,
     oversize: Oversize,
 }
 
-impl Records {
+impl RecordCommands {
     /// Uses the commands that all of these servers have according to `INFO`.
     pub(crate) fn of_servers(info: &[String]) -> Self {
         Self {
             native_claim: !info.is_empty() && info.iter().all(|info| is_version_7(info)),
-            removal: Removal::of_servers(info),
+            removal: RemovalCommand::of_servers(info),
             oversize: Oversize::default(),
         }
     }
@@ -42,7 +42,7 @@ impl Records {
         self.native_claim
     }
 
-    pub(crate) fn removal(&self) -> &Removal {
+    pub(crate) fn removal(&self) -> &RemovalCommand {
         &self.removal
     }
 

@@ -15,7 +15,7 @@ use crate::redis::send::sender::Sender;
 
 /// The command for removals. Clones share what the store learns about the server.
 #[derive(Clone, Default)]
-pub(crate) struct Removal {
+pub(crate) struct RemovalCommand {
     native: Option<Native>,
     /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
     refused: Arc<AtomicBool>,
@@ -30,10 +30,10 @@ pub(crate) enum Native {
     DelEx,
 }
 
-impl Removal {
+impl RemovalCommand {
     /// Uses the command that all of these servers have according to `INFO`.
     pub(crate) fn of_servers(info: &[String]) -> Self {
-        let mut natives = info.iter().map(|info| Native::of(info));
+        let mut natives = info.iter().map(|info| Native::from_info(info));
         let first = natives.next().flatten();
         Self {
             native: first.filter(|_| natives.all(|native| native == first)),
@@ -96,14 +96,14 @@ impl Removal {
     }
 }
 
-impl fmt::Debug for Removal {
+impl fmt::Debug for RemovalCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.native().fmt(f)
     }
 }
 
 impl Native {
-    fn of(info: &str) -> Option<Self> {
+    fn from_info(info: &str) -> Option<Self> {
         if let Some(valkey) = version(info, "valkey_version") {
             return (valkey >= (9, 0)).then_some(Self::DelIfEq);
         }
@@ -139,9 +139,9 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::redis::record::records::Records;
+    use crate::redis::record::records::RecordCommands;
     use crate::redis::script::scripted::Scripted;
-    use crate::redis::send::compose::Settings;
+    use crate::redis::send::compose::SendSettings;
     use crate::store::Swap;
 
     #[test]
@@ -163,17 +163,21 @@ mod tests {
             (vec![redis("8.2.0"), redis("8.4.0")], None),
             (vec![redis("8.4.0"), valkey_9.to_owned()], None),
         ] {
-            let removal = Removal::of_servers(&info);
+            let removal = RemovalCommand::of_servers(&info);
             assert_eq!(removal.native(), expected, "{info:?}");
         }
     }
 
-    fn redis_8_4() -> Removal {
-        Removal::of_servers(&["redis_version:8.4.0".to_owned()])
+    fn redis_8_4() -> RemovalCommand {
+        RemovalCommand::of_servers(&["redis_version:8.4.0".to_owned()])
     }
 
-    async fn send(removal: &Removal, server: Scripted, notifies: bool) -> RedisResult<Value> {
-        let sender = Sender::new(server.clone(), Settings::default());
+    async fn send(
+        removal: &RemovalCommand,
+        server: Scripted,
+        notifies: bool,
+    ) -> RedisResult<Value> {
+        let sender = Sender::new(server.clone(), SendSettings::default());
         let reply = removal.send(&sender, notifies, "key", b"own").await;
         server.assert_all_sent();
         reply.map_err(|error| match error {
@@ -184,9 +188,9 @@ mod tests {
 
     /// Removes on a server with this version.
     async fn remove(version: &str, server: Scripted) -> Swap {
-        let records = Records::of_servers(&[format!("redis_version:{version}")]);
+        let records = RecordCommands::of_servers(&[format!("redis_version:{version}")]);
         records.allow(8);
-        let sender = Sender::new(server.clone(), Settings::default());
+        let sender = Sender::new(server.clone(), SendSettings::default());
         let expected = Bytes::from_static(b"own");
         let swap = records.remove(&sender, false, "key", &expected).await;
         server.assert_all_sent();

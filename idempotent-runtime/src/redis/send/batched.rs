@@ -4,13 +4,13 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 
-use crate::batch::{Batched as Batch, Batches, Limits, Route};
-use crate::redis::send::layer::{Endpoint, Layer};
+use crate::batch::{BatchTypes, Batches, Limits, Route};
+use crate::redis::send::layer::{BaseLayer, Layer};
 use crate::redis::send::op::{Op, Order, Reply, SendError};
 use crate::redis::send::request::Request;
 
 /// The batches of one server. `S` sends a batch, and also an operation that goes in none.
-pub(crate) struct Batched<S: Batch> {
+pub(crate) struct Batched<S: BatchTypes> {
     alone: S,
     operations: Batches<S>,
     /// Renewals have their own queue, because a late renewal loses a lease: neither a full queue nor a batch without an answer
@@ -22,7 +22,7 @@ pub(crate) struct Batched<S: Batch> {
     shares_calls: bool,
 }
 
-impl<S: Endpoint> Batched<S> {
+impl<S: BaseLayer> Batched<S> {
     /// `make` makes the sender of single operations, of batches, and of batches of renewals.
     pub(crate) fn new([alone, operations, renewals]: [S; 3], limits: Limits) -> Self {
         // A renewal goes to its queue only when the others go to theirs.
@@ -60,7 +60,7 @@ impl<S: Endpoint> Batched<S> {
     }
 }
 
-impl<S: Endpoint> Layer for Batched<S> {
+impl<S: BaseLayer> Layer for Batched<S> {
     async fn run(&self, op: &Op<'_>) -> Reply {
         match self.route(op.order) {
             Route::Queued(queue) => {

@@ -7,14 +7,14 @@ use crate::redis::client::replicas::Replicas;
 use crate::redis::send::batched::Batched;
 use crate::redis::send::direct::Direct;
 use crate::redis::send::large::Large;
-use crate::redis::send::layer::Endpoint;
+use crate::redis::send::layer::BaseLayer;
 use crate::redis::send::per_node::PerNode;
 use crate::redis::send::sender::{BatchScope, Sender};
 use crate::redis::send::wait_replicas::WaitReplicas;
 
 /// What the layers depend on.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Settings {
+pub(crate) struct SendSettings {
     pub(crate) replicas: Replicas,
     /// When so many operations have no answer, others go in batches. `None`: there are no batches.
     pub(crate) batch_above: Option<usize>,
@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) has_one_server: bool,
 }
 
-impl Settings {
+impl SendSettings {
     /// Whether writes wait for replicas.
     fn waits(&self) -> bool {
         self.replicas.wanted > 0
@@ -32,7 +32,7 @@ impl Settings {
 impl<C: StoreClient> Sender<C> {
     /// Sends over the caller's own connection, from which no other connection can be made. There are batches if the client is
     /// known and sends a command once.
-    pub(crate) fn new(connection: C, settings: Settings) -> Self {
+    pub(crate) fn new(connection: C, settings: SendSettings) -> Self {
         let has_batches = settings.batch_above.is_some()
             && sends_once(&connection)
             && !reconnects_itself(&connection);
@@ -53,7 +53,10 @@ impl<C: StoreClient> Sender<C> {
 
 impl Sender<RedisConnection> {
     /// Makes more connections to the same servers: for large records, for renewals, and for writes that wait for replicas.
-    pub(crate) fn with_more_connections(connection: RedisConnection, settings: Settings) -> Self {
+    pub(crate) fn with_more_connections(
+        connection: RedisConnection,
+        settings: SendSettings,
+    ) -> Self {
         let has_batches = settings.batch_above.is_some();
         let batches_on =
             move |server: &RedisConnection| batches(server, server.duplicate(), settings);
@@ -73,7 +76,7 @@ impl Sender<RedisConnection> {
 
 /// The layers over one server, or over each node of a cluster whose masters are known. `alone` sends single operations over a
 /// connection, and `batches` makes the batches of a server.
-fn scope<S: Endpoint>(
+fn scope<S: BaseLayer>(
     connection: &RedisConnection,
     has_batches: bool,
     alone: impl Fn(RedisConnection) -> S,
@@ -90,7 +93,11 @@ fn scope<S: Endpoint>(
 }
 
 /// The batches of operations that do not wait for replicas.
-fn batches<C: StoreClient>(connection: &C, renewals: C, settings: Settings) -> Batched<Direct<C>> {
+fn batches<C: StoreClient>(
+    connection: &C,
+    renewals: C,
+    settings: SendSettings,
+) -> Batched<Direct<C>> {
     let limits = Limits {
         inline: settings.batch_above.unwrap_or(0),
         ..Limits::default()

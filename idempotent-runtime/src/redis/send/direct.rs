@@ -6,7 +6,7 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{ErrorKind, RedisError, Value, pipe};
 use futures_util::FutureExt as _;
 
-use crate::batch::{Answer, Batched, Transport};
+use crate::batch::{Answer, BatchTypes, Transport};
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script;
@@ -85,7 +85,7 @@ async fn send_and_notify<C: ConnectionLike>(mut connection: C, op: &Op<'_>) -> R
     reply.extract_error().map_err(SendError::Redis)
 }
 
-impl<C> Batched for Direct<C> {
+impl<C> BatchTypes for Direct<C> {
     type Operation = Request;
     type Reply = Reply;
 }

@@ -28,7 +28,7 @@ const AT_A_TIME: usize = 4;
 pub(crate) struct Large<C> {
     connection: Direct<C>,
     permits: Semaphore,
-    keys: Keys,
+    keys: LargeKeys,
 }
 
 impl<C> Large<C> {
@@ -37,7 +37,7 @@ impl<C> Large<C> {
         Self {
             connection: Direct::new(connection),
             permits: Semaphore::new(AT_A_TIME),
-            keys: Keys::new(),
+            keys: LargeKeys::new(),
         }
     }
 
@@ -62,7 +62,7 @@ impl<C: StoreClient> Layer for Large<C> {
 }
 
 /// The keys whose records were large.
-struct Keys {
+struct LargeKeys {
     /// Digests of keys, each at the index of its last digits. The seed is random, so a client cannot choose the index.
     digests: Box<[AtomicU64]>,
     /// Whether `digests` ever had an entry.
@@ -70,7 +70,7 @@ struct Keys {
     seed: RandomState,
 }
 
-impl Keys {
+impl LargeKeys {
     fn new() -> Self {
         Self {
             digests: (0..KEYS).map(|_| AtomicU64::new(0)).collect(),
@@ -122,14 +122,14 @@ mod tests {
 
     use super::*;
 
-    fn note(keys: &Keys, key: &str, bytes: usize) {
+    fn note(keys: &LargeKeys, key: &str, bytes: usize) {
         let was_large = keys.has(key);
         keys.note(key, was_large, &Ok(Value::BulkString(vec![7; bytes])));
     }
 
     #[test]
     fn a_key_is_large_until_its_record_is_small() {
-        let keys = Keys::new();
+        let keys = LargeKeys::new();
         assert!(!keys.has("key"));
         note(&keys, "key", LARGE - 1);
         assert!(!keys.has("key"));
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn many_keys_replace_each_other() {
-        let large = Keys::new();
+        let large = LargeKeys::new();
         let keys: Vec<_> = (0..100_000).map(|key| key.to_string()).collect();
         let record = Ok(Value::BulkString(vec![7; LARGE]));
         for key in &keys {

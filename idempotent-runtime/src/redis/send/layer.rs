@@ -11,6 +11,6 @@ pub(crate) trait Layer: Send + Sync + 'static {
 }
 
 /// The lowest layer: sends an operation or a batch over one connection.
-pub(crate) trait Endpoint: Layer + Transport<Operation = Request, Reply = Reply> {}
+pub(crate) trait BaseLayer: Layer + Transport<Operation = Request, Reply = Reply> {}
 
-impl<S: Layer + Transport<Operation = Request, Reply = Reply>> Endpoint for S {}
+impl<S: Layer + Transport<Operation = Request, Reply = Reply>> BaseLayer for S {}

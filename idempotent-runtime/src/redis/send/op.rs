@@ -8,7 +8,7 @@ use crate::store::StoreError;
 /// One operation. It borrows its keys and its arguments, so a layer may send it again.
 #[derive(Clone, Copy)]
 pub(crate) struct Op<'a> {
-    pub(crate) call: Call,
+    pub(crate) call: OpKind,
     pub(crate) keys: &'a [&'a str],
     pub(crate) args: &'a [&'a [u8]],
     pub(crate) order: Order,
@@ -20,7 +20,7 @@ pub(crate) struct Op<'a> {
 
 /// What an operation calls with its keys and arguments.
 #[derive(Clone, Copy)]
-pub(crate) enum Call {
+pub(crate) enum OpKind {
     Script(&'static Script),
     /// A command of the server, by its name.
     Command(&'static str),
@@ -60,20 +60,20 @@ impl<'a> Op<'a> {
         keys: &'a [&'a str],
         args: &'a [&'a [u8]],
     ) -> Self {
-        Self::new(Call::Script(script), keys, args)
+        Self::new(OpKind::Script(script), keys, args)
     }
 
     /// A command, which goes in no batch: its name, its keys, its arguments.
     pub(crate) fn command(name: &'static str, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
-        Self::new(Call::Command(name), keys, args)
+        Self::new(OpKind::Command(name), keys, args)
     }
 
     /// Stores the value, in no batch, if the key is free.
     pub(crate) fn set_if_free(keys: &'a [&'a str], value: &'a [&'a [u8]], ttl: u64) -> Self {
-        Self::new(Call::SetIfFree(ttl), keys, value)
+        Self::new(OpKind::SetIfFree(ttl), keys, value)
     }
 
-    fn new(call: Call, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
+    fn new(call: OpKind, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
         Self {
             call,
             keys,
@@ -107,7 +107,7 @@ impl<'a> Op<'a> {
     pub(crate) fn replicated(self) -> Option<Self> {
         let script = self.replicated?;
         Some(Self {
-            call: Call::Script(script),
+            call: OpKind::Script(script),
             ..self
         })
     }
@@ -120,9 +120,9 @@ impl<'a> Op<'a> {
     /// The command, with a script by its hash.
     pub(crate) fn encode(&self) -> Cmd {
         match self.call {
-            Call::Script(script) => script.by_hash(self.keys, self.args),
-            Call::Command(name) => script::command(name, self.keys, self.args),
-            Call::SetIfFree(ttl) => {
+            OpKind::Script(script) => script.by_hash(self.keys, self.args),
+            OpKind::Command(name) => script::command(name, self.keys, self.args),
+            OpKind::SetIfFree(ttl) => {
                 let mut set = script::command("SET", self.keys, self.args);
                 set.arg("NX").arg("GET").arg("PX").arg(ttl);
                 set
@@ -133,7 +133,7 @@ impl<'a> Op<'a> {
     /// The command to send again after this error: with a script by its source, if the server did not know its hash.
     pub(crate) fn by_source(&self, error: &RedisError) -> Option<Cmd> {
         match self.call {
-            Call::Script(script) if Script::is_unknown(error) => {
+            OpKind::Script(script) if Script::is_unknown(error) => {
                 Some(script.by_source(self.keys, self.args))
             }
             _ => None,

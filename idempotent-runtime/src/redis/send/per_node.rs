@@ -2,15 +2,15 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::batch::Batched as Batch;
+use crate::batch::BatchTypes;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::slot::slot_of_key;
 use crate::redis::send::batched::Batched;
-use crate::redis::send::layer::{Endpoint, Layer};
+use crate::redis::send::layer::{BaseLayer, Layer};
 use crate::redis::send::op::{Op, Reply, SendError};
 
 /// The batches of each master of a cluster. `S` sends over one connection.
-pub(crate) struct PerNode<S: Batch> {
+pub(crate) struct PerNode<S: BatchTypes> {
     cluster: RedisConnection,
     /// Sends what no node takes: the client of the cluster.
     whole: S,
@@ -21,7 +21,7 @@ pub(crate) struct PerNode<S: Batch> {
 /// Makes the batches of a master.
 type MakeBatches<S> = dyn Fn(&RedisConnection) -> Batched<S> + Send + Sync;
 
-impl<S: Endpoint> PerNode<S> {
+impl<S: BaseLayer> PerNode<S> {
     /// `make` makes the batches of a master.
     pub(crate) fn new(
         cluster: RedisConnection,
@@ -61,7 +61,7 @@ impl<S: Endpoint> PerNode<S> {
     }
 }
 
-impl<S: Endpoint> Layer for PerNode<S> {
+impl<S: BaseLayer> Layer for PerNode<S> {
     async fn run(&self, op: &Op<'_>) -> Reply {
         if let Some(node) = self.of_key(op.key()) {
             match node.run(op).await {

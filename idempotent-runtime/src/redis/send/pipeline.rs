@@ -21,13 +21,13 @@ pub(crate) struct Sent {
     pub(crate) pipeline: Pipeline,
     /// The number of commands before `WAIT`.
     pub(crate) commands: usize,
-    parts: Vec<Part>,
+    parts: Vec<PipelinePart>,
     /// The number of calls that do several operations.
     shared: usize,
 }
 
 /// What is needed of an operation to read its reply and to repeat it.
-enum Part {
+enum PipelinePart {
     Command {
         script: Option<&'static Script>,
         has_notification: bool,
@@ -59,10 +59,10 @@ impl Sent {
         let mut parts = Vec::with_capacity(batch.len());
         for (request, call) in batch.into_iter().zip(place) {
             if let Some(call) = call {
-                parts.push(Part::Shared(request, call));
+                parts.push(PipelinePart::Shared(request, call));
                 continue;
             }
-            parts.push(Part::Command {
+            parts.push(PipelinePart::Command {
                 script: request.script,
                 has_notification: request.notification.is_some(),
                 size: request.size,
@@ -122,8 +122,8 @@ impl Sent {
         let mut replies = replies.into_iter();
         let mut commands = self.pipeline.cmd_iter();
         let answer = |part| match part {
-            Part::Shared(request, call) => shared[call].next(request),
-            Part::Command {
+            PipelinePart::Shared(request, call) => shared[call].next(request),
+            PipelinePart::Command {
                 script,
                 has_notification,
                 size,

@@ -4,7 +4,7 @@ use ::redis::Cmd;
 
 use crate::batch::Operation;
 use crate::redis::script::Script;
-use crate::redis::send::op::{Call, Op};
+use crate::redis::send::op::{Op, OpKind};
 
 /// An operation that owns its arguments: one command of a pipeline.
 pub(crate) struct Request {
@@ -28,8 +28,8 @@ impl Request {
         let lengths = args.chain(op.keys.iter().map(|key| key.len()));
         let size = lengths.map(|length| length + OVERHEAD_OF_ARG).sum();
         let script = match op.call {
-            Call::Script(script) => Some(script),
-            Call::Command(_) | Call::SetIfFree(_) => None,
+            OpKind::Script(script) => Some(script),
+            OpKind::Command(_) | OpKind::SetIfFree(_) => None,
         };
         Self {
             script,

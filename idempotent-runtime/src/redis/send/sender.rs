@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use ::redis::{FromRedisValue, RedisError, Value};
 
-use crate::batch::Batched as Batch;
+use crate::batch::BatchTypes;
 use crate::redis::client::connection_like::{StoreClient, place_of, sends_once};
 use crate::redis::client::failure::Failures;
 use crate::redis::client::replicas::Replicas;
 use crate::redis::send::batched::Batched;
 use crate::redis::send::direct::Direct;
 use crate::redis::send::large::Large;
-use crate::redis::send::layer::{Endpoint, Layer};
+use crate::redis::send::layer::{BaseLayer, Layer};
 use crate::redis::send::op::{Op, Reply, SendError};
 use crate::redis::send::per_node::PerNode;
 use crate::redis::send::wait_replicas::WaitReplicas;
@@ -33,7 +33,7 @@ struct Layers<C> {
 }
 
 /// Which operations go in a batch: the layers over `S`, which sends over one connection.
-pub(crate) enum BatchScope<S: Batch> {
+pub(crate) enum BatchScope<S: BatchTypes> {
     /// No batches: each operation is its own request.
     Off(S),
     /// All operations of the server.
@@ -42,7 +42,7 @@ pub(crate) enum BatchScope<S: Batch> {
     PerNode(PerNode<S>),
 }
 
-impl<S: Endpoint> Layer for BatchScope<S> {
+impl<S: BaseLayer> Layer for BatchScope<S> {
     async fn run(&self, op: &Op<'_>) -> Reply {
         match self {
             Self::Off(connection) => connection.run(op).await,

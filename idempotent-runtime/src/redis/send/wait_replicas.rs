@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 
 #[cfg(test)]
 use crate::batch::Broken;
-use crate::batch::{Answer, Batched, Transport};
+use crate::batch::{Answer, BatchTypes, Transport};
 use crate::broken::broken;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::connection_like::StoreClient;
@@ -170,7 +170,7 @@ impl<C> WaitReplicas<C> {
     }
 }
 
-impl<C> Batched for WaitReplicas<C> {
+impl<C> BatchTypes for WaitReplicas<C> {
     type Operation = Request;
     type Reply = Reply;
 }

@@ -7,7 +7,7 @@ use crate::record::form::Form;
 pub(crate) struct Encoded {
     pub(crate) form: Form,
     /// How many `Some` were around the value.
-    pub(crate) somes: u32,
+    pub(crate) option_depth: u32,
     pub(crate) bytes: Vec<u8>,
 }
 

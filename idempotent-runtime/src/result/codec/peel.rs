@@ -55,10 +55,10 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), S::Error> {
         // Options nested in options without end would overflow the stack.
-        if self.top.somes == LEVELS {
+        if self.top.option_depth == LEVELS {
             return Err(S::Error::custom("nested too deep"));
         }
-        self.top.somes += 1;
+        self.top.option_depth += 1;
         value.serialize(self)
     }
 
@@ -139,12 +139,15 @@ impl<S: Serializer<Ok = ()>> Serializer for Peel<'_, S> {
 /// Puts the `Some`s around the value that `codec` reads.
 pub(super) struct Unpeel<D> {
     codec: D,
-    somes: u32,
+    option_depth: u32,
 }
 
 impl<D> Unpeel<D> {
-    pub(super) fn new(codec: D, somes: u32) -> Self {
-        Self { codec, somes }
+    pub(super) fn new(codec: D, option_depth: u32) -> Self {
+        Self {
+            codec,
+            option_depth,
+        }
     }
 }
 
@@ -164,8 +167,11 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Unpeel<D> {
     type Error = D::Error;
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        match self.somes.checked_sub(1) {
-            Some(somes) => visitor.visit_some(Self { somes, ..self }),
+        match self.option_depth.checked_sub(1) {
+            Some(option_depth) => visitor.visit_some(Self {
+                option_depth,
+                ..self
+            }),
             None => self.codec.deserialize_option(visitor),
         }
     }

@@ -32,7 +32,7 @@ const NO_CAP: usize = usize::MAX;
 
 fn back<T: Serialize + DeserializeOwned>(value: &T, codec: Codec) -> Result<T, Undecodable> {
     let encoded = encode(value, codec, NO_CAP).unwrap();
-    decode(encoded.form, encoded.somes, &encoded.bytes)
+    decode(encoded.form, encoded.option_depth, &encoded.bytes)
 }
 
 #[track_caller]
@@ -368,10 +368,10 @@ fn random_values_come_back() {
 
 #[test]
 fn the_forms_are_frozen() {
-    fn encoded(form: Form, somes: u32, bytes: impl AsRef<[u8]>) -> Encoded {
+    fn encoded(form: Form, option_depth: u32, bytes: impl AsRef<[u8]>) -> Encoded {
         Encoded {
             form,
-            somes,
+            option_depth,
             bytes: bytes.as_ref().to_vec(),
         }
     }
@@ -430,10 +430,10 @@ fn the_forms_are_frozen() {
 #[test]
 fn a_form_is_read_by_its_name() {
     for form in Form::ALL {
-        assert_eq!(Form::of(form.name().as_bytes()), Some(form));
+        assert_eq!(Form::from_name(form.name().as_bytes()), Some(form));
     }
-    assert_eq!(Form::of(b"JSON"), None);
-    assert_eq!(Form::of(b"-"), None);
+    assert_eq!(Form::from_name(b"JSON"), None);
+    assert_eq!(Form::from_name(b"-"), None);
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 
-fn parsed(text: &str) -> (Layer, Vec<String>) {
+fn parsed(text: &str) -> (SourceSettings, Vec<String>) {
     let mut problems = Vec::new();
     let layer = parse(Path::new("a.toml"), text, &mut problems);
     (layer, problems)

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// The connection of the last batch. The pool pings each connection that returns.
-pub(super) struct Kept<DB: Database>(Mutex<Option<Taken<DB>>>);
+pub(super) struct KeptConnection<DB: Database>(Mutex<Option<Taken<DB>>>);
 
 /// A connection, and when it left the pool.
 pub(super) struct Taken<DB: Database> {
@@ -32,7 +32,7 @@ impl<DB: Database> Taken<DB> {
     }
 }
 
-impl<DB: Database> Kept<DB> {
+impl<DB: Database> KeptConnection<DB> {
     pub(super) fn new() -> Self {
         Self(Mutex::new(None))
     }

@@ -2,11 +2,11 @@
 
 use super::ticket::Ticket;
 use crate::batch::Operation;
-use crate::sql::database::batch::{Change, Found, Request};
+use crate::sql::database::batch::{Change, ChangeRequest, Found};
 
 /// A change that waits to be sent with others.
 pub(in crate::sql) struct Queued {
-    pub(super) request: Request,
+    pub(super) request: ChangeRequest,
     pub(super) ticket: Ticket,
     pub(super) digest: u64,
     /// How often the change was in a batch that was not applied.
@@ -14,11 +14,11 @@ pub(in crate::sql) struct Queued {
 }
 
 /// The answer to a change of a batch.
-pub(in crate::sql) enum Reply {
+pub(in crate::sql) enum ChangeReply {
     Found(Found),
     /// The caller must send the change by itself.
     Alone {
-        request: Request,
+        request: ChangeRequest,
         /// Whether the batch was committed is not known.
         may_be_applied: bool,
     },

@@ -14,7 +14,7 @@ use crate::store::{Claim, Count, StoreError, StoreErrorKind, Swap};
 
 /// A change of one record. It owns its arguments, because its caller may be dropped.
 #[derive(Debug)]
-pub struct Request {
+pub struct ChangeRequest {
     pub(crate) key: Box<str>,
     pub(crate) change: Change,
 }
@@ -90,7 +90,7 @@ fn mixed_up() -> StoreError {
     error.reason("gave the answer to another change, which is a fault of this crate")
 }
 
-impl Request {
+impl ChangeRequest {
     pub(crate) fn new(key: &str, change: Change) -> Self {
         Self {
             key: key.into(),
@@ -209,7 +209,7 @@ pub trait Batch: Records + Counting + Syntax {
     /// The changes are sorted by key. Only counts may have the same key.
     fn change_many(
         connection: &mut Self::Connection,
-        requests: &[&Request],
+        requests: &[&ChangeRequest],
         limit: i32,
     ) -> impl Future<Output = Result<Vec<Option<Found>>, Failed>> + Send;
 }

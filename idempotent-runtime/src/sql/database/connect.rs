@@ -7,7 +7,7 @@ use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Database};
 
 use crate::sql::session::{Server, Session};
-use crate::sql::url::Parameter;
+use crate::sql::url::UrlParameter;
 
 /// Turns a URL into connection settings, and describes the server and the session.
 pub trait Connect: Database {
@@ -15,7 +15,7 @@ pub trait Connect: Database {
     const SCHEMES: &'static [&'static str];
 
     /// The parameters of a URL that the client knows.
-    const PARAMETERS: &'static [Parameter];
+    const PARAMETERS: &'static [UrlParameter];
 
     /// The settings of the connections and of the pool for `url`. Its scheme is one of [`SCHEMES`](Self::SCHEMES).
     fn options(

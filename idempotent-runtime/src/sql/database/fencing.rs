@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::time::micros;
-use crate::store::fencing::lasts;
+use crate::store::fencing::fence_ttl;
 
 /// A claim with a fence. Times to live are in microseconds by the database's clock.
 #[cfg_attr(
@@ -30,7 +30,7 @@ impl<'a> FencedRequest<'a> {
             fence_key,
             value,
             micros: micros(ttl),
-            fence_micros: micros(lasts(ttl)),
+            fence_micros: micros(fence_ttl(ttl)),
         }
     }
 }

@@ -4,12 +4,12 @@
 #[derive(Debug)]
 pub struct FixedStatement {
     pub(crate) text: &'static str,
-    slots: &'static [Slot],
+    slots: &'static [Placeholder],
 }
 
 /// The place of a value in a statement.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Slot {
+pub(crate) enum Placeholder {
     #[cfg_attr(
         not(any(feature = "postgres", feature = "sqlite")),
         expect(dead_code, reason = "MySQL has keys of bytes")
@@ -76,7 +76,7 @@ pub(crate) enum Parameter<'a> {
 }
 
 impl FixedStatement {
-    pub(crate) const fn new(text: &'static str, slots: &'static [Slot]) -> Self {
+    pub(crate) const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
         Self { text, slots }
     }
 
@@ -86,12 +86,12 @@ impl FixedStatement {
         values: Parameters<'a>,
     ) -> impl Iterator<Item = Parameter<'a>> {
         self.slots.iter().map(move |slot| match slot {
-            Slot::Key => Parameter::Text(values.key),
-            Slot::KeyBytes => Parameter::Bytes(values.key.as_bytes()),
-            Slot::Expected => Parameter::Bytes(values.expected),
-            Slot::New => Parameter::Bytes(values.new),
-            Slot::Micros => Parameter::Integer(values.micros),
-            Slot::Limit => Parameter::Integer(values.limit),
+            Placeholder::Key => Parameter::Text(values.key),
+            Placeholder::KeyBytes => Parameter::Bytes(values.key.as_bytes()),
+            Placeholder::Expected => Parameter::Bytes(values.expected),
+            Placeholder::New => Parameter::Bytes(values.new),
+            Placeholder::Micros => Parameter::Integer(values.micros),
+            Placeholder::Limit => Parameter::Integer(values.limit),
         })
     }
 }

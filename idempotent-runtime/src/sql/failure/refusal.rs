@@ -8,17 +8,17 @@ use sqlx::error::{DatabaseError, ErrorKind};
 
 /// An error with this state.
 #[derive(Debug)]
-struct Refusal(&'static str);
+struct RefusedState(&'static str);
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RefusedState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("refused")
     }
 }
 
-impl StdError for Refusal {}
+impl StdError for RefusedState {}
 
-impl DatabaseError for Refusal {
+impl DatabaseError for RefusedState {
     fn message(&self) -> &'static str {
         "refused"
     }
@@ -46,5 +46,5 @@ impl DatabaseError for Refusal {
 
 /// An error of sqlx with this state.
 pub(crate) fn refused(state: &'static str) -> sqlx::Error {
-    sqlx::Error::Database(Box::new(Refusal(state)))
+    sqlx::Error::Database(Box::new(RefusedState(state)))
 }

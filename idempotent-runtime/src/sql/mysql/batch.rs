@@ -15,10 +15,10 @@ use sqlx::{
     AssertSqlSafe, Either, Executor as _, MySql, MySqlConnection, Row as _, query, raw_sql,
 };
 
-use self::document::{Documents, Kind};
+use self::document::{ChangeKind, Documents};
 use self::statements as sql;
 use crate::broken::broken;
-use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
+use crate::sql::database::batch::{Batch, Change, ChangeRequest, Failed, Found, Stage};
 use crate::sql::database::counting::Counted;
 use crate::world::random_bits;
 
@@ -61,15 +61,15 @@ impl Batch for MySql {
     /// Two round trips.
     async fn change_many(
         connection: &mut MySqlConnection,
-        requests: &[&Request],
+        requests: &[&ChangeRequest],
         _: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
-        let documents = Documents::of(requests);
-        let mut answers = Answers::to(requests, &documents);
+        let documents = Documents::from_requests(requests);
+        let mut answers = BatchAnswers::new(requests, &documents);
         if documents.is_empty() {
             return Ok(answers.found);
         }
-        let transaction = Transaction::of(&documents);
+        let transaction = Transaction::new(&documents);
         let mut set = query(sql::SET).bind(&answers.batch);
         for text in documents.texts() {
             set = set.bind(text);
@@ -101,11 +101,15 @@ struct Transaction {
 }
 
 impl Transaction {
-    fn of(documents: &Documents) -> Self {
-        let kinds = || Kind::ALL.into_iter().filter(|kind| documents.has(*kind));
+    fn new(documents: &Documents) -> Self {
+        let kinds = || {
+            ChangeKind::ALL
+                .into_iter()
+                .filter(|kind| documents.has(*kind))
+        };
         let changes: String = kinds().map(change).collect();
-        let is_early = |kind: &Kind| {
-            if *kind == Kind::Count {
+        let is_early = |kind: &ChangeKind| {
+            if *kind == ChangeKind::Count {
                 !broken!(Broken::ReadsCountsLate)
             } else {
                 broken!(Broken::ReadsInTransaction)
@@ -127,7 +131,7 @@ impl Transaction {
     async fn run(
         self,
         connection: &mut MySqlConnection,
-        answers: &mut Answers<'_>,
+        answers: &mut BatchAnswers<'_>,
     ) -> Result<(), Failed> {
         let mut ended = 0;
         let failed = |ended: usize, error| match error {
@@ -153,29 +157,29 @@ impl Transaction {
     }
 }
 
-fn change(kind: Kind) -> &'static str {
+fn change(kind: ChangeKind) -> &'static str {
     match kind {
-        Kind::Claim => sql::CLAIM,
-        Kind::Count => sql::COUNT,
-        Kind::Renew => sql::RENEW,
-        Kind::Swap => sql::REPLACE,
-        Kind::Remove => sql::REMOVE,
+        ChangeKind::Claim => sql::CLAIM,
+        ChangeKind::Count => sql::COUNT,
+        ChangeKind::Renew => sql::RENEW,
+        ChangeKind::Swap => sql::REPLACE,
+        ChangeKind::Remove => sql::REMOVE,
     }
 }
 
-fn read(kind: Kind) -> &'static str {
+fn read(kind: ChangeKind) -> &'static str {
     match kind {
-        Kind::Claim => sql::READ_CLAIMS,
-        Kind::Count => sql::READ_COUNTS,
-        Kind::Renew => sql::READ_RENEWALS,
-        Kind::Swap => sql::READ_SWAPS,
-        Kind::Remove => sql::READ_REMOVALS,
+        ChangeKind::Claim => sql::READ_CLAIMS,
+        ChangeKind::Count => sql::READ_COUNTS,
+        ChangeKind::Renew => sql::READ_RENEWALS,
+        ChangeKind::Swap => sql::READ_SWAPS,
+        ChangeKind::Remove => sql::READ_REMOVALS,
     }
 }
 
 /// What the changes found.
-struct Answers<'a> {
-    requests: &'a [&'a Request],
+struct BatchAnswers<'a> {
+    requests: &'a [&'a ChangeRequest],
     documents: &'a Documents,
     found: Vec<Option<Found>>,
     /// The number of the batch.
@@ -189,8 +193,8 @@ fn other_session() -> sqlx::Error {
     sqlx::Error::Protocol(text.to_owned())
 }
 
-impl<'a> Answers<'a> {
-    fn to(requests: &'a [&'a Request], documents: &'a Documents) -> Self {
+impl<'a> BatchAnswers<'a> {
+    fn new(requests: &'a [&'a ChangeRequest], documents: &'a Documents) -> Self {
         Self {
             requests,
             documents,
@@ -201,7 +205,7 @@ impl<'a> Answers<'a> {
     }
 
     fn read(&mut self, row: &MySqlRow) -> sqlx::Result<()> {
-        let Some(kind) = Kind::numbered(row.try_get(0)?) else {
+        let Some(kind) = ChangeKind::numbered(row.try_get(0)?) else {
             return self.read_done(row);
         };
         let n: i64 = row.try_get(1)?;
@@ -227,7 +231,11 @@ impl<'a> Answers<'a> {
     fn read_done(&mut self, row: &MySqlRow) -> sqlx::Result<()> {
         let batch: Option<Vec<u8>> = row.try_get(1)?;
         self.are_of_batch = batch.as_deref() == Some(self.batch.as_bytes());
-        for (column, kind) in [(2, Kind::Renew), (3, Kind::Swap), (4, Kind::Remove)] {
+        for (column, kind) in [
+            (2, ChangeKind::Renew),
+            (3, ChangeKind::Swap),
+            (4, ChangeKind::Remove),
+        ] {
             let words: Vec<u8> = row.try_get(column)?;
             let words: Vec<u64> = String::from_utf8_lossy(&words)
                 .split(',')

@@ -6,12 +6,12 @@ use sqlx::{Executor, MySql, MySqlConnection, Row, query};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
 use crate::sql::session::{Server, Session, is_loopback};
-use crate::sql::url::{Parameter, Takes};
+use crate::sql::url::{Takes, UrlParameter};
 
 impl Connect for MySql {
     const SCHEMES: &'static [&'static str] = &["mysql", "mariadb"];
 
-    const PARAMETERS: &'static [Parameter] = &[
+    const PARAMETERS: &'static [UrlParameter] = &[
         ("ssl-mode", SSL_MODE),
         ("sslmode", SSL_MODE),
         ("ssl-ca", Takes::Text),

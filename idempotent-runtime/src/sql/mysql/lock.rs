@@ -4,7 +4,7 @@ use sqlx::{MySql, MySqlConnection};
 
 use crate::sql::database::lock::{LockStatements, Locks};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros};
+use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Micros};
 
 const HOLDER: &str = "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
              FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)";

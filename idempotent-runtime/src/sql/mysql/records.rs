@@ -10,7 +10,7 @@ use sqlx::{Executor, MySql, MySqlConnection, query, query_as};
 use super::rows::{DUPLICATE_KEY, error_number};
 use crate::sql::database::records::{ListedRow, Records, Statements};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, KeyBytes, Limit, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Limit, Micros, New};
 
 /// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
 const CLAIM: &str = "

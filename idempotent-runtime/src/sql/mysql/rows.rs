@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::sql::database::rows::{self, Dedup, RowStatements};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, KeyBytes, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Micros, New};
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sqlx::error::DatabaseError;
 use sqlx::{Connection as _, Executor as _, PgConnection, Postgres, Row as _, query};
 
-use crate::sql::database::batch::{Batch, Change, Failed, Found, Request, Stage};
+use crate::sql::database::batch::{Batch, Change, ChangeRequest, Failed, Found, Stage};
 
 #[cfg(all(test, unix))]
 mod tests;
@@ -65,7 +65,7 @@ impl Batch for Postgres {
     /// a transaction, and each count is one more round trip.
     async fn change_many(
         connection: &mut PgConnection,
-        requests: &[&Request],
+        requests: &[&ChangeRequest],
         most: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
         let mut found: Vec<_> = requests.iter().map(|_| None).collect();
@@ -88,7 +88,7 @@ fn failed(error: sqlx::Error) -> Failed {
     Stage::Changes.failed(error)
 }
 
-fn is_count(request: &Request) -> bool {
+fn is_count(request: &ChangeRequest) -> bool {
     matches!(request.change, Change::Count { .. })
 }
 
@@ -100,7 +100,7 @@ fn is_serialization_failure(error: &sqlx::Error) -> bool {
 /// Makes all changes, with counts, in one transaction.
 async fn in_transaction(
     connection: &mut PgConnection,
-    requests: &[&Request],
+    requests: &[&ChangeRequest],
     most: i32,
     found: &mut [Option<Found>],
 ) -> Result<(), Failed> {
@@ -129,7 +129,7 @@ async fn in_transaction(
 /// Makes all changes except counts, and notes which of them are done.
 async fn change_all(
     connection: &mut PgConnection,
-    requests: &[&Request],
+    requests: &[&ChangeRequest],
     found: &mut [Option<Found>],
 ) -> sqlx::Result<()> {
     let changes = requests
@@ -188,7 +188,7 @@ fn arguments(change: &Change) -> (Option<&[u8]>, Option<&[u8]>, Option<i64>) {
 
 /// What is stored under a key.
 #[derive(Clone)]
-enum Stored {
+enum ReadValue {
     Nothing,
     Small(Bytes),
     Large,
@@ -197,7 +197,7 @@ enum Stored {
 /// Notes what is stored under the keys of the changes that are not done.
 async fn read_stored(
     connection: &mut PgConnection,
-    requests: &[&Request],
+    requests: &[&ChangeRequest],
     found: &mut [Option<Found>],
 ) -> sqlx::Result<()> {
     let is_read = |place: &usize| found[*place].is_none() && !is_count(requests[*place]);
@@ -207,21 +207,21 @@ async fn read_stored(
     }
     let keys: Vec<&str> = places.iter().map(|place| &*requests[*place].key).collect();
     let stored = connection.fetch_all(query(GET).bind(&keys)).await?;
-    let mut values = vec![Stored::Nothing; keys.len()];
+    let mut values = vec![ReadValue::Nothing; keys.len()];
     for row in stored {
         let (key, value): (&str, Option<&[u8]>) = (row.try_get(0)?, row.try_get(1)?);
         if let Ok(at) = keys.binary_search(&key) {
-            values[at] = value.map_or(Stored::Large, |value| {
-                Stored::Small(Bytes::copy_from_slice(value))
+            values[at] = value.map_or(ReadValue::Large, |value| {
+                ReadValue::Small(Bytes::copy_from_slice(value))
             });
         }
     }
     for (place, value) in places.into_iter().zip(values) {
         found[place] = match value {
-            Stored::Nothing => requests[place].find(None),
-            Stored::Small(value) => requests[place].find(Some(value)),
+            ReadValue::Nothing => requests[place].find(None),
+            ReadValue::Small(value) => requests[place].find(Some(value)),
             // The change goes alone, and reads the record.
-            Stored::Large => None,
+            ReadValue::Large => None,
         };
     }
     Ok(())

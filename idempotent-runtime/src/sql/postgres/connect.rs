@@ -6,12 +6,12 @@ use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
 use crate::sql::session::{Server, Session, is_loopback};
-use crate::sql::url::{Parameter, Takes};
+use crate::sql::url::{Takes, UrlParameter};
 
 impl Connect for Postgres {
     const SCHEMES: &'static [&'static str] = &["postgres", "postgresql"];
 
-    const PARAMETERS: &'static [Parameter] = &[
+    const PARAMETERS: &'static [UrlParameter] = &[
         ("sslmode", SSL_MODE),
         ("ssl-mode", SSL_MODE),
         ("sslrootcert", Takes::Text),

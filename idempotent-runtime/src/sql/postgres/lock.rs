@@ -4,7 +4,7 @@ use sqlx::{PgConnection, Postgres};
 
 use crate::sql::database::lock::{LockStatements, Locks};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Micros};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Micros};
 
 const HOLDER: &str = "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
              FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()";

@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Postgres, query_as};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Limit, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 
 /// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
 /// fifth more of the server's time.

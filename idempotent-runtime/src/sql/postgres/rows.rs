@@ -13,7 +13,7 @@ use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
 use crate::sql::database::rows::{Dedup, RowStatements};
 use crate::sql::database::run::Run as _;
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::time::micros;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 

@@ -3,7 +3,7 @@
 use sqlx::{Connection as _, Sqlite, SqliteConnection, query_scalar};
 
 use super::syntax::BEGIN_TO_WRITE;
-use crate::sql::database::batch::{Batch, Failed, Found, Request, Stage};
+use crate::sql::database::batch::{Batch, ChangeRequest, Failed, Found, Stage};
 
 /// A transaction takes the write lock of the file when it begins, so no other process changes anything until the commit.
 impl Batch for Sqlite {
@@ -12,7 +12,7 @@ impl Batch for Sqlite {
 
     async fn change_many(
         connection: &mut SqliteConnection,
-        requests: &[&Request],
+        requests: &[&ChangeRequest],
         most: i32,
     ) -> Result<Vec<Option<Found>>, Failed> {
         match change_all(connection, requests, most).await {
@@ -28,7 +28,7 @@ impl Batch for Sqlite {
 /// Sends each change as its own statement, all in one transaction.
 async fn change_all(
     connection: &mut SqliteConnection,
-    requests: &[&Request],
+    requests: &[&ChangeRequest],
     most: i32,
 ) -> Result<Vec<Option<Found>>, Failed> {
     let begun = connection.begin_with(BEGIN_TO_WRITE).await;

@@ -9,12 +9,12 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
 use crate::sql::session::{Server, Session};
-use crate::sql::url::{Parameter, Takes};
+use crate::sql::url::{Takes, UrlParameter};
 
 impl Connect for Sqlite {
     const SCHEMES: &'static [&'static str] = &["sqlite"];
 
-    const PARAMETERS: &'static [Parameter] = &[
+    const PARAMETERS: &'static [UrlParameter] = &[
         ("mode", Takes::Word(&["ro", "rw", "rwc", "memory"])),
         ("cache", Takes::Word(&["private", "shared"])),
         ("immutable", Takes::Word(&["true", "1", "false", "0"])),

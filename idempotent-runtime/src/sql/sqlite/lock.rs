@@ -4,7 +4,7 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::lock::{LockStatements, Locks};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Micros};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Micros};
 use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 const HOLDER: &str = concat!(

@@ -8,7 +8,7 @@ use sqlx::{Sqlite, SqliteConnection, query_as};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Limit, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 use crate::sql::database::time::{sqlite_end, sqlite_now};
 
 const CLAIM: &str = concat!(

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
 use crate::sql::database::records;
 use crate::sql::database::rows::{Dedup, RowStatements};
 use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Slot::{Expected, Key, Micros, New};
+use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::time::{micros, sqlite_end};
 use crate::store::rows::{Row, RowClaim};
 

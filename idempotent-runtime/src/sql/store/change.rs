@@ -3,9 +3,9 @@
 use super::SqlStore;
 use super::attempts::Attempts;
 use crate::batch::Route;
-use crate::sql::batching::{Reply, most_bytes};
+use crate::sql::batching::{ChangeReply, most_bytes};
 use crate::sql::database::Database;
-use crate::sql::database::batch::{Change, Found, Request};
+use crate::sql::database::batch::{Change, ChangeRequest, Found};
 use crate::store::StoreError;
 use crate::store::unsent::Unsent;
 
@@ -29,7 +29,7 @@ impl<DB: Database> SqlStore<DB> {
         unsent: &mut Unsent<'_>,
     ) -> Result<Found, StoreError> {
         self.start_purging();
-        let request = Request::new(key, change);
+        let request = ChangeRequest::new(key, change);
         let batching = self.batching.as_ref();
         let Some(batching) = batching.filter(|batching| batching.is_usable()) else {
             return self.change_alone(&request, false, unsent).await;
@@ -37,8 +37,8 @@ impl<DB: Database> SqlStore<DB> {
         match batching.route(&request) {
             Route::Inline(_inline) => self.change_alone(&request, false, unsent).await,
             Route::Queued(sender) => match batching.submit(sender, request, unsent).await? {
-                Reply::Found(found) => Ok(found),
-                Reply::Alone {
+                ChangeReply::Found(found) => Ok(found),
+                ChangeReply::Alone {
                     request,
                     may_be_applied,
                 } => self.change_alone(&request, may_be_applied, unsent).await,
@@ -49,7 +49,7 @@ impl<DB: Database> SqlStore<DB> {
     /// Makes a change by its own statement. `may_be_applied`: it was in a batch without an answer.
     async fn change_alone(
         &self,
-        request: &Request,
+        request: &ChangeRequest,
         may_be_applied: bool,
         unsent: &mut Unsent<'_>,
     ) -> Result<Found, StoreError> {

@@ -47,7 +47,7 @@ impl<DB: Database> Purging<DB> {
         if let Ok(runtime) = Handle::try_current()
             && !self.is_running.swap(true, Ordering::Relaxed)
         {
-            let (period, task) = (self.period, Task(Arc::downgrade(self)));
+            let (period, task) = (self.period, PurgeTask(Arc::downgrade(self)));
             runtime.spawn(async move {
                 loop {
                     // The jitter spreads the purges of processes that started at the same time.
@@ -75,9 +75,9 @@ impl<DB: Database> Purging<DB> {
 }
 
 /// The task of a store. It does not keep the store alive.
-struct Task<DB: Database>(Weak<Purging<DB>>);
+struct PurgeTask<DB: Database>(Weak<Purging<DB>>);
 
-impl<DB: Database> Drop for Task<DB> {
+impl<DB: Database> Drop for PurgeTask<DB> {
     fn drop(&mut self) {
         if let Some(purging) = self.0.upgrade() {
             purging.is_running.store(false, Ordering::Relaxed);

@@ -40,7 +40,7 @@ pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 impl Shape {
     /// The shape of a filter. Impossible settings are clamped to the nearest possible settings.
-    pub(crate) fn of(filter: &BloomFilter) -> Self {
+    pub(crate) fn for_filter(filter: &BloomFilter) -> Self {
         // `max` comes first: it turns NaN into a number.
         let error_rate = filter.error_rate.max(*ERROR_RATES.start());
         let error_rate = error_rate.min(*ERROR_RATES.end());
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn shape(capacity: u64, error_rate: f64) -> Shape {
-        Shape::of(&BloomFilter {
+        Shape::for_filter(&BloomFilter {
             key: String::new(),
             capacity,
             error_rate,

@@ -15,11 +15,11 @@ use crate::sync::{Mutex, MutexGuard};
 ///
 /// The program decides their number and size, so they do not count as records.
 #[derive(Default)]
-pub(super) struct Filters(Mutex<HashMap<Name, VecDeque<Bits>>>);
+pub(super) struct MemoryFilters(Mutex<HashMap<FilterName, VecDeque<Bits>>>);
 
 /// The name of a filter. A filter with another shape is another filter.
 #[derive(PartialEq, Eq, Hash)]
-struct Name {
+struct FilterName {
     key: String,
     shape: Shape,
 }
@@ -35,12 +35,12 @@ struct Bits {
     set: u64,
 }
 
-impl Filters {
+impl MemoryFilters {
     pub(super) fn insert(&self, filter: &BloomFilter, member: &[u8], now: Instant) -> Hint {
-        let shape = Shape::of(filter);
+        let shape = Shape::for_filter(filter);
         let mut filters = self.lock_live(now);
         let key = filter.key.clone();
-        let buckets = filters.entry(Name { key, shape }).or_default();
+        let buckets = filters.entry(FilterName { key, shape }).or_default();
         let positions = shape.positions(member);
         let seen = buckets.iter().any(|bits| bits.have(positions.clone()));
         if let Some(current) = buckets.back_mut().filter(|bits| now < bits.ends) {
@@ -58,11 +58,14 @@ impl Filters {
     }
 
     pub(super) fn stats(&self, filter: &BloomFilter, now: Instant) -> BloomStats {
-        let shape = Shape::of(filter);
+        let shape = Shape::for_filter(filter);
         let key = filter.key.clone();
         let filters = self.lock_live(now);
-        let buckets = filters.get(&Name { key, shape }).into_iter().flatten();
-        BloomStats::of(
+        let buckets = filters
+            .get(&FilterName { key, shape })
+            .into_iter()
+            .flatten();
+        BloomStats::new(
             filter,
             buckets.map(|bits| Bucket {
                 age: (now - bits.began).as_secs_f64() / (bits.ends - bits.began).as_secs_f64(),
@@ -73,7 +76,7 @@ impl Filters {
     }
 
     /// Locks the filters and removes expired buckets.
-    fn lock_live(&self, now: Instant) -> MutexGuard<'_, HashMap<Name, VecDeque<Bits>>> {
+    fn lock_live(&self, now: Instant) -> MutexGuard<'_, HashMap<FilterName, VecDeque<Bits>>> {
         // After a panic, at worst one member is missing.
         let mut filters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         filters.retain(|_, buckets| {

@@ -13,7 +13,7 @@ use crate::store::key::Key;
 
 #[derive(Default)]
 pub(super) struct Shard {
-    records: HashTable<Record>,
+    records: HashTable<MemoryRecord>,
     /// The hashes of the keys in the order in which their records expire.
     expiries: BTreeMap<Expiry, u64>,
     /// The expiry of the latest record. It joins `expiries` only when the next record is stored. Usually the record is removed
@@ -25,14 +25,14 @@ pub(super) struct Shard {
 
 type Expiry = (Instant, u64);
 
-struct Record {
+struct MemoryRecord {
     key: Key,
     value: Bytes,
     expires: Instant,
     number: u64,
 }
 
-impl Record {
+impl MemoryRecord {
     fn is_live(&self, now: Instant) -> bool {
         now < self.expires
     }
@@ -53,14 +53,14 @@ impl Shard {
         room: impl FnOnce() -> bool,
     ) -> Option<Claim> {
         let expiry = (after(now, ttl), self.last_number + 1);
-        let record = || Record {
+        let record = || MemoryRecord {
             key: key.clone(),
             value: value.clone(),
             expires: expiry.0,
             number: expiry.1,
         };
-        let has_key = |record: &Record| record.key == *key;
-        let hash = |record: &Record| record.key.hash();
+        let has_key = |record: &MemoryRecord| record.key == *key;
+        let hash = |record: &MemoryRecord| record.key.hash();
         let expired = match self.records.entry(key.hash(), has_key, hash) {
             Place::Vacant(place) => {
                 if !room() {
@@ -175,7 +175,7 @@ impl Shard {
         listed.map(move |record| (&record.key, &record.value, record.expires - now))
     }
 
-    fn find_live(&mut self, key: &Key, now: Instant) -> Option<&mut Record> {
+    fn find_live(&mut self, key: &Key, now: Instant) -> Option<&mut MemoryRecord> {
         let found = self
             .records
             .find_mut(key.hash(), |record| record.key == *key);
@@ -202,7 +202,7 @@ impl Shard {
         while swept < at_most
             && let Some(((_, number), hash)) = self.take_expired(now)
         {
-            let expired = |record: &Record| record.number == number;
+            let expired = |record: &MemoryRecord| record.number == number;
             if let Ok(found) = self.records.find_entry(hash, expired) {
                 found.remove();
             }

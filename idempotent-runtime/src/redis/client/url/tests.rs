@@ -19,7 +19,7 @@ fn one_server_is_named() {
         ("redis://u:p%40%3A%2f@h:1?protocol=3", host("h", 1), 0),
     ] {
         let address = Address::parse(url).expect(url);
-        assert_eq!(address.place, Place::Server(place), "{url}");
+        assert_eq!(address.place, Servers::Server(place), "{url}");
         assert_eq!(address.login.db(), db, "{url}");
         assert!(!address.tls);
     }
@@ -59,7 +59,7 @@ fn sockets_are_named() {
         let address = Address::parse(url).expect(url);
         assert_eq!(
             address.place,
-            Place::Socket("/tmp/a b.sock".into()),
+            Servers::Socket("/tmp/a b.sock".into()),
             "{url}"
         );
         assert_eq!(address.login.db(), 2);
@@ -75,14 +75,14 @@ fn a_cluster_has_many_hosts() {
         host("::1", 2),
         host("::1", 6379),
     ];
-    assert_eq!(address.place, Place::Cluster(hosts));
+    assert_eq!(address.place, Servers::Cluster(hosts));
 }
 
 #[test]
 fn sentinels_know_a_master_by_name() {
     let url = "redis-sentinel://u:p@a:1,b/my%20master/4?sentinel_user=s&sentinel_pass=t%26";
     let address = Address::parse(url).expect("sentinels");
-    let place = Place::Sentinels {
+    let place = Servers::Sentinels {
         sentinels: vec![host("a", 1), host("b", 26379)],
         master: "my master".to_owned(),
         credentials: Credentials {

@@ -60,22 +60,22 @@ fn any_bytes_are_read_or_refused() {
     let mut reads = 0;
     cases(200, |u| {
         let form = *u.choose(&[Form::Json, Form::MessagePack, Form::Bits, Form::None])?;
-        let somes = *u.choose(&[0, 1, 2, 127, 128, u32::MAX])?;
+        let option_depth = *u.choose(&[0, 1, 2, 127, 128, u32::MAX])?;
         let bytes = bytes(u)?;
-        fn read<T: DeserializeOwned>(form: Form, somes: u32, bytes: &[u8]) -> usize {
-            usize::from(decode::<T>(form, somes, bytes).is_ok())
+        fn read<T: DeserializeOwned>(form: Form, option_depth: u32, bytes: &[u8]) -> usize {
+            usize::from(decode::<T>(form, option_depth, bytes).is_ok())
         }
-        reads += read::<()>(form, somes, &bytes)
-            + read::<u64>(form, somes, &bytes)
-            + read::<i128>(form, somes, &bytes)
-            + read::<f32>(form, somes, &bytes)
-            + read::<String>(form, somes, &bytes)
-            + read::<Option<Option<f64>>>(form, somes, &bytes)
-            + read::<Vec<(Option<u8>, char)>>(form, somes, &bytes)
-            + read::<BTreeMap<i8, Vec<u8>>>(form, somes, &bytes)
-            + read::<Value>(form, somes, &bytes)
-            + read::<Kind>(form, somes, &bytes)
-            + read::<Untagged>(form, somes, &bytes);
+        reads += read::<()>(form, option_depth, &bytes)
+            + read::<u64>(form, option_depth, &bytes)
+            + read::<i128>(form, option_depth, &bytes)
+            + read::<f32>(form, option_depth, &bytes)
+            + read::<String>(form, option_depth, &bytes)
+            + read::<Option<Option<f64>>>(form, option_depth, &bytes)
+            + read::<Vec<(Option<u8>, char)>>(form, option_depth, &bytes)
+            + read::<BTreeMap<i8, Vec<u8>>>(form, option_depth, &bytes)
+            + read::<Value>(form, option_depth, &bytes)
+            + read::<Kind>(form, option_depth, &bytes)
+            + read::<Untagged>(form, option_depth, &bytes);
         Ok(())
     });
     assert!(reads > 1000, "{reads}");

@@ -7,7 +7,7 @@ fn bytes_after_the_value_are_an_error() {
     fn with_more<T: Serialize + DeserializeOwned>(value: &T, codec: Codec) -> bool {
         let encoded = encode(value, codec, NO_CAP).unwrap();
         let bytes = [&encoded.bytes[..], b"{}"].concat();
-        decode::<T>(encoded.form, encoded.somes, &bytes).is_ok()
+        decode::<T>(encoded.form, encoded.option_depth, &bytes).is_ok()
     }
     for codec in CODECS.iter().copied() {
         assert!(!with_more(&7_u8, codec), "{codec:?}");
@@ -22,8 +22,12 @@ fn bytes_after_the_value_are_an_error() {
 #[test]
 fn an_error_about_another_type_does_not_quote_the_value() {
     for codec in CODECS.iter().copied() {
-        let Encoded { form, somes, bytes } = encode("secret", codec, NO_CAP).unwrap();
-        let error = decode::<u8>(form, somes, &bytes).unwrap_err();
+        let Encoded {
+            form,
+            option_depth,
+            bytes,
+        } = encode("secret", codec, NO_CAP).unwrap();
+        let error = decode::<u8>(form, option_depth, &bytes).unwrap_err();
         assert!(!format!("{} {error:?}", error.why()).contains("secret"));
     }
 }
@@ -36,24 +40,24 @@ fn message_pack_says_that_the_feature_is_missing() {
     assert!(error.why().contains("`msgpack`"));
 }
 
-fn decode_as_everything(form: Form, somes: u32, bytes: &[u8]) {
-    let _ = decode::<()>(form, somes, bytes);
-    let _ = decode::<u8>(form, somes, bytes);
-    let _ = decode::<i128>(form, somes, bytes);
-    let _ = decode::<f32>(form, somes, bytes);
-    let _ = decode::<Option<f64>>(form, somes, bytes);
-    let _ = decode::<char>(form, somes, bytes);
-    let _ = decode::<String>(form, somes, bytes);
-    let _ = decode::<CString>(form, somes, bytes);
-    let _ = decode::<Unit>(form, somes, bytes);
-    let _ = decode::<Value>(form, somes, bytes);
-    let _ = decode::<Sample>(form, somes, bytes);
-    let _ = decode::<Plain>(form, somes, bytes);
-    let _ = decode::<Untagged>(form, somes, bytes);
-    let _ = decode::<Internal<u8>>(form, somes, bytes);
-    let _ = decode::<Flat<Value>>(form, somes, bytes);
-    let _ = decode::<Vec<HashMap<String, Option<()>>>>(form, somes, bytes);
-    let _ = decode::<Chain>(form, somes, bytes);
+fn decode_as_everything(form: Form, option_depth: u32, bytes: &[u8]) {
+    let _ = decode::<()>(form, option_depth, bytes);
+    let _ = decode::<u8>(form, option_depth, bytes);
+    let _ = decode::<i128>(form, option_depth, bytes);
+    let _ = decode::<f32>(form, option_depth, bytes);
+    let _ = decode::<Option<f64>>(form, option_depth, bytes);
+    let _ = decode::<char>(form, option_depth, bytes);
+    let _ = decode::<String>(form, option_depth, bytes);
+    let _ = decode::<CString>(form, option_depth, bytes);
+    let _ = decode::<Unit>(form, option_depth, bytes);
+    let _ = decode::<Value>(form, option_depth, bytes);
+    let _ = decode::<Sample>(form, option_depth, bytes);
+    let _ = decode::<Plain>(form, option_depth, bytes);
+    let _ = decode::<Untagged>(form, option_depth, bytes);
+    let _ = decode::<Internal<u8>>(form, option_depth, bytes);
+    let _ = decode::<Flat<Value>>(form, option_depth, bytes);
+    let _ = decode::<Vec<HashMap<String, Option<()>>>>(form, option_depth, bytes);
+    let _ = decode::<Chain>(form, option_depth, bytes);
 }
 
 #[test]
@@ -62,9 +66,9 @@ fn garbage_does_not_panic() {
     for _ in 0..3000 {
         let mut bytes = vec![0; random.random_range(0..40)];
         random.fill_bytes(&mut bytes);
-        let somes = random.random_range(0..3);
+        let option_depth = random.random_range(0..3);
         for form in [Form::Json, Form::MessagePack, Form::Bits, Form::None] {
-            decode_as_everything(form, somes, &bytes);
+            decode_as_everything(form, option_depth, &bytes);
         }
     }
 }

@@ -176,11 +176,11 @@ enum Variant {
 
 /// Reads the bytes of a record on a thread with the default stack.
 fn is_refused<T: DeserializeOwned + 'static>(form: Form, bytes: &[u8]) {
-    for somes in [0, 1, LEVELS] {
+    for option_depth in [0, 1, LEVELS] {
         let bytes = bytes.to_vec();
         let reading = std::thread::Builder::new()
             .stack_size(2 * 1024 * 1024)
-            .spawn(move || decode::<T>(form, somes, &bytes).is_err());
+            .spawn(move || decode::<T>(form, option_depth, &bytes).is_err());
         let refused = reading
             .expect("the thread starts")
             .join()

@@ -4,11 +4,11 @@ use bytes::Bytes;
 
 use super::statements::{LARGEST_READ, MOST, MOST_COUNTS};
 use crate::record::count;
-use crate::sql::database::batch::{Change, Request};
+use crate::sql::database::batch::{Change, ChangeRequest};
 
 /// The changes that one statement makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ChangeKind {
     Claim,
     Count,
     Renew,
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Remove,
 }
 
-impl Kind {
+impl ChangeKind {
     pub(super) const ALL: [Self; 5] = [
         Self::Claim,
         Self::Count,
@@ -46,7 +46,7 @@ struct Document {
 
 impl Documents {
     /// Leaves out large changes, and changes that the database would refuse.
-    pub(super) fn of(requests: &[&Request]) -> Self {
+    pub(super) fn from_requests(requests: &[&ChangeRequest]) -> Self {
         let mut documents = Self::default();
         for (place, request) in requests.iter().enumerate() {
             documents.add(place, request);
@@ -54,24 +54,28 @@ impl Documents {
         documents
     }
 
-    fn add(&mut self, place: usize, request: &Request) {
+    fn add(&mut self, place: usize, request: &ChangeRequest) {
         let first;
         let (kind, expected, value, micros) = match &request.change {
-            Change::Claim { value, micros } => (Kind::Claim, None, Some(value), Some(*micros)),
+            Change::Claim { value, micros } => {
+                (ChangeKind::Claim, None, Some(value), Some(*micros))
+            }
             Change::Count { attempt, micros } => {
                 first = count::first(*attempt);
-                (Kind::Count, None, Some(&first), Some(*micros))
+                (ChangeKind::Count, None, Some(&first), Some(*micros))
             }
             Change::Renew { expected, micros } => {
-                (Kind::Renew, Some(expected), None, Some(*micros))
+                (ChangeKind::Renew, Some(expected), None, Some(*micros))
             }
             Change::Replace {
                 expected,
                 value,
                 micros,
-            } => (Kind::Swap, Some(expected), Some(value), Some(*micros)),
-            Change::Exchange { expected, value } => (Kind::Swap, Some(expected), Some(value), None),
-            Change::Remove { expected } => (Kind::Remove, Some(expected), None, None),
+            } => (ChangeKind::Swap, Some(expected), Some(value), Some(*micros)),
+            Change::Exchange { expected, value } => {
+                (ChangeKind::Swap, Some(expected), Some(value), None)
+            }
+            Change::Remove { expected } => (ChangeKind::Remove, Some(expected), None, None),
         };
         let document = &mut self.0[kind as usize];
         let bytes: usize = [expected, value]
@@ -79,12 +83,12 @@ impl Documents {
             .flatten()
             .map(Bytes::len)
             .sum();
-        let most = if kind == Kind::Count {
+        let most = if kind == ChangeKind::Count {
             MOST_COUNTS
         } else {
             MOST
         };
-        let largest = if kind == Kind::Claim {
+        let largest = if kind == ChangeKind::Claim {
             LARGEST_READ
         } else {
             LARGEST
@@ -112,15 +116,15 @@ impl Documents {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        Kind::ALL.into_iter().all(|kind| !self.has(kind))
+        ChangeKind::ALL.into_iter().all(|kind| !self.has(kind))
     }
 
-    pub(super) fn has(&self, kind: Kind) -> bool {
+    pub(super) fn has(&self, kind: ChangeKind) -> bool {
         !self.places(kind).is_empty()
     }
 
     /// The places of the changes of a kind in the batch.
-    pub(super) fn places(&self, kind: Kind) -> &[usize] {
+    pub(super) fn places(&self, kind: ChangeKind) -> &[usize] {
         &self.0[kind as usize].places
     }
 

@@ -124,7 +124,7 @@ fn remove() -> Change {
 /// Sends a batch. On a slow machine the server may stop its insert, which waits for others for at most 100 ms: then it is sent again.
 async fn send(
     connection: &mut MySqlConnection,
-    mut requests: Vec<Request>,
+    mut requests: Vec<ChangeRequest>,
 ) -> Result<Vec<(String, Option<Found>)>, Failed> {
     let mut tries = 5;
     loop {
@@ -141,10 +141,10 @@ async fn send(
 /// Sends a batch that may meet a locked row.
 async fn send_once(
     connection: &mut MySqlConnection,
-    requests: &mut [Request],
+    requests: &mut [ChangeRequest],
 ) -> Result<Vec<(String, Option<Found>)>, Failed> {
     requests.sort_by(|one, other| one.key.cmp(&other.key));
-    let refs: Vec<&Request> = requests.iter().collect();
+    let refs: Vec<&ChangeRequest> = requests.iter().collect();
     let found = MySql::change_many(connection, &refs, i32::MAX).await?;
     let keys = requests.iter().map(|request| request.key.to_string());
     Ok(keys.zip(found).collect())

@@ -46,17 +46,20 @@ const OTHER: Bytes = Bytes::from_static(b"other");
 const NEW: Bytes = Bytes::from_static(b"new");
 const MINUTE: i64 = 60_000_000;
 
-fn claim(key: &str) -> Request {
+fn claim(key: &str) -> ChangeRequest {
     let (value, micros) = (NEW, MINUTE);
-    Request::new(key, Change::Claim { value, micros })
+    ChangeRequest::new(key, Change::Claim { value, micros })
 }
 
-fn remove(key: &str) -> Request {
-    Request::new(key, Change::Remove { expected: MINE })
+fn remove(key: &str) -> ChangeRequest {
+    ChangeRequest::new(key, Change::Remove { expected: MINE })
 }
 
 /// Makes the changes, and describes what each of them found.
-async fn found(store: &PostgresStore, mut requests: Vec<Request>) -> Option<Vec<(String, String)>> {
+async fn found(
+    store: &PostgresStore,
+    mut requests: Vec<ChangeRequest>,
+) -> Option<Vec<(String, String)>> {
     requests.sort_by(|one, other| one.key.cmp(&other.key));
     let requests: Vec<_> = requests.iter().collect();
     let connection = store.pool().acquire().await;
@@ -123,11 +126,11 @@ async fn each_change_of_a_batch_changes_only_what_it_may() {
         raw_sql(records).execute(store.pool()).await.unwrap();
         let renew = |key: &str| {
             let (expected, micros) = (MINE, MINUTE);
-            Request::new(key, Change::Renew { expected, micros })
+            ChangeRequest::new(key, Change::Renew { expected, micros })
         };
         let exchange = |key: &str| {
             let (expected, value) = (MINE, NEW);
-            Request::new(key, Change::Exchange { expected, value })
+            ChangeRequest::new(key, Change::Exchange { expected, value })
         };
         let replacement = Change::Replace {
             expected: MINE,
@@ -148,7 +151,7 @@ async fn each_change_of_a_batch_changes_only_what_it_may() {
             renew("expired renewal"),
             renew("others renewal"),
             renew("renewal"),
-            Request::new("replacement", replacement),
+            ChangeRequest::new("replacement", replacement),
         ];
         let Some(found) = found(&store, requests).await else {
             return false;
@@ -263,7 +266,7 @@ async fn a_process_that_stops_in_the_middle_of_a_batch_frees_its_keys() {
     let mut transaction = stopped.begin_with(BEGIN).await.unwrap();
     let (value, ttl) = (Bytes::from_static(b"value"), Duration::from_mins(1));
     let micros = 60_000_000;
-    let claim = Request::new("key", Change::Claim { value, micros });
+    let claim = ChangeRequest::new("key", Change::Claim { value, micros });
     let mut found = [None];
     let claimed = change_all(&mut transaction, &[&claim], &mut found).await;
     claimed.unwrap();

@@ -15,7 +15,7 @@ fn an_attempt_has_its_number_although_others_count_right_after_it() {
         insert(&store, &[row("taken", "no counter", 3600)]).await;
         let mut connection = store.pool().acquire().await.unwrap();
         let requests = ["counter", "counter", "taken"].into_iter().zip(1..);
-        let requests = requests.map(|(key, attempt)| Request::new(key, count(attempt)));
+        let requests = requests.map(|(key, attempt)| ChangeRequest::new(key, count(attempt)));
         // Another process changes the counters right after the commit.
         let forgets = format!(
             "{}UPDATE idempotence SET value = 'forgotten'; ",
@@ -68,9 +68,9 @@ fn a_locked_row_is_skipped() {
             let lock = begin(&store, &lock).await;
             let mut connection = store.pool().acquire().await.unwrap();
             let mut requests: Vec<_> = (0..40)
-                .map(|at| Request::new(&format!("{at}"), change()))
+                .map(|at| ChangeRequest::new(&format!("{at}"), change()))
                 .collect();
-            requests.push(Request::new("locked", change()));
+            requests.push(ChangeRequest::new("locked", change()));
             let Ok(found) = send(&mut connection, requests).await else {
                 return false;
             };
@@ -92,7 +92,8 @@ fn a_locked_row_is_skipped() {
 fn a_locked_counter_is_skipped() {
     let rule = async |store: MySqlStore| {
         let mut connection = store.pool().acquire().await.unwrap();
-        let counts = |attempt| ["free", "locked"].map(|key| Request::new(key, count(attempt)));
+        let counts =
+            |attempt| ["free", "locked"].map(|key| ChangeRequest::new(key, count(attempt)));
         send(&mut connection, counts(1).into()).await.unwrap();
         let lock = "UPDATE idempotence SET expires_at = expires_at + INTERVAL 1 HOUR WHERE `key` = 'locked'";
         let lock = begin(&store, lock).await;
@@ -128,7 +129,7 @@ fn no_answer_is_older_than_the_commit_or_uncommitted() {
             let mut connection = store.pool().acquire().await.unwrap();
             // MySQL keeps the last row locked that it reads.
             let keys = ["a removed", "dirty", "taken", "unused"];
-            let mut requests = keys.map(|key| Request::new(key, claim()));
+            let mut requests = keys.map(|key| ChangeRequest::new(key, claim()));
             let batch = send_once(&mut connection, &mut requests);
             let change = async {
                 while !is_running(&store, "max_statement", "_time").await
@@ -169,9 +170,9 @@ fn large_changes_and_long_keys_are_left_out() {
             micros: MICROS,
         };
         let requests = vec![
-            Request::new("large", large),
-            Request::new(&"l".repeat(513), claim()),
-            Request::new("\u{1F980} \"quoted\" \\ \0", claim()),
+            ChangeRequest::new("large", large),
+            ChangeRequest::new(&"l".repeat(513), claim()),
+            ChangeRequest::new("\u{1F980} \"quoted\" \\ \0", claim()),
         ];
         let found = send(&mut connection, requests).await.unwrap();
         let done = found
@@ -202,16 +203,17 @@ async fn mysql_finds_the_rows_of_a_batch_by_their_keys() {
     run(&store, "ANALYZE TABLE idempotence").await;
     let mut connection = store.pool().acquire().await.unwrap();
     let changes: [fn() -> Change; 5] = [claim, renew, replace, remove, || count(1)];
-    let requests = (0..200).map(|at| Request::new(&format!("key {}", at * 7), changes[at % 5]()));
+    let requests =
+        (0..200).map(|at| ChangeRequest::new(&format!("key {}", at * 7), changes[at % 5]()));
     let requests: Vec<_> = requests.collect();
-    let documents = Documents::of(&requests.iter().collect::<Vec<_>>());
+    let documents = Documents::from_requests(&requests.iter().collect::<Vec<_>>());
     let mut set = query(sql::SET).bind("batch");
     for text in documents.texts() {
         set = set.bind(text);
     }
     connection.execute(set).await.unwrap();
     connection.execute(raw_sql(SEEN)).await.unwrap();
-    let transaction = Transaction::of(&documents).text;
+    let transaction = Transaction::new(&documents).text;
     let mut lookups = 0;
     for statement in transaction.split("; ") {
         let Some((_, statement)) = statement

@@ -52,7 +52,7 @@ async fn each_change_finds_what_is_stored(
                     "expired" => rows.push(row(&key, "value", -1)),
                     _ => {}
                 }
-                requests.push(Request::new(&key, change()));
+                requests.push(ChangeRequest::new(&key, change()));
             }
         }
     }
@@ -81,7 +81,7 @@ fn attempts_at_one_counter_are_added_together() {
             connection.execute(raw_sql(session)).await.unwrap();
             for _ in 0..2 {
                 let attempts = (0..16).flat_map(|attempt| {
-                    ["expired", "new", "newer"].map(|key| Request::new(key, count(attempt)))
+                    ["expired", "new", "newer"].map(|key| ChangeRequest::new(key, count(attempt)))
                 });
                 let found = send(&mut connection, attempts.collect()).await.unwrap();
                 let numbers = found.into_iter().map(|(key, found)| {
@@ -114,9 +114,9 @@ fn a_batch_that_fails_leaves_no_trace() {
         let mut connection = store.pool().acquire().await.unwrap();
         let patience = "SET SESSION innodb_lock_wait_timeout = 7";
         connection.execute(raw_sql(patience)).await.unwrap();
-        let requests = ["absent", "refused"].map(|key| Request::new(key, claim()));
+        let requests = ["absent", "refused"].map(|key| ChangeRequest::new(key, claim()));
         let mut requests = Vec::from(requests);
-        requests.push(Request::new("held", remove()));
+        requests.push(ChangeRequest::new("held", remove()));
         let failed = send(&mut connection, requests).await.unwrap_err();
         assert_eq!(failed.stage, Stage::Changes);
         assert!(!failed.is_unusable);
@@ -151,11 +151,11 @@ fn a_process_that_stops_in_the_middle_of_a_batch_keeps_no_row_locked() {
         insert(&store, &[row("held", "value", 3600)]).await;
         let mut stopped = store.pool().acquire().await.unwrap();
         let mut requests: Vec<_> = (0..511)
-            .map(|at| Request::new(&format!("taken {at}"), claim()))
+            .map(|at| ChangeRequest::new(&format!("taken {at}"), claim()))
             .collect();
-        requests.push(Request::new("held", replace()));
+        requests.push(ChangeRequest::new("held", replace()));
         requests.sort_by(|one, other| one.key.cmp(&other.key));
-        let requests: Vec<&Request> = requests.iter().collect();
+        let requests: Vec<&ChangeRequest> = requests.iter().collect();
         let mut batch = Box::pin(MySql::change_many(&mut stopped, &requests, i32::MAX));
         // Until the request is sent. After this nobody polls the batch.
         let deadline = Instant::now() + MAX_WAIT;
@@ -186,14 +186,14 @@ async fn the_answers_of_a_session_without_the_changes_are_unknown() {
     let keys = ["a", "b", "c", "d"];
     let requests = keys.into_iter().zip(changes);
     let requests: Vec<_> = requests
-        .map(|(key, change)| Request::new(key, change))
+        .map(|(key, change)| ChangeRequest::new(key, change))
         .collect();
-    let requests: Vec<&Request> = requests.iter().collect();
-    let documents = Documents::of(&requests);
-    let mut answers = Answers::to(&requests, &documents);
+    let requests: Vec<&ChangeRequest> = requests.iter().collect();
+    let documents = Documents::from_requests(&requests);
+    let mut answers = BatchAnswers::new(&requests, &documents);
     let mut connection = store.pool().acquire().await.unwrap();
     // A proxy has sent the variables to another session.
-    let transaction = Transaction::of(&documents);
+    let transaction = Transaction::new(&documents);
     let failed = transaction.run(&mut connection, &mut answers).await;
     assert_eq!(failed.unwrap_err().stage, Stage::Commit);
 }
