@@ -13,84 +13,90 @@ use crate::key::Key;
 use crate::span::span;
 use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
 
-/// The options of one attribute. An option that is not written is `None`.
-#[derive(Default)]
-pub struct Options {
-    pub key: Option<Key>,
-    pub ttl: Option<Time>,
-    pub release: Option<Release>,
-    pub name: Option<LitStr>,
-    pub payload: Option<Key>,
-    /// Decides which calls are guarded.
-    pub when: Option<Expr>,
-    /// Where `replay = true` is written.
-    pub replay: Option<Span>,
-    pub replay_err: Option<(Span, Expr)>,
-    /// Decides after which errors the outcome is unknown.
-    pub hold_err: Option<Expr>,
-    pub wait: Option<Time>,
-    pub lease: Option<(Span, Time)>,
-    pub at_least: Option<(Span, Time)>,
-    pub renew: Option<Renew>,
-    pub on_cancel: Option<(Span, OnCancel)>,
-    pub on_lease_lost: Option<OnLeaseLost>,
-    pub on_duplicate: Option<Expr>,
-    pub error: Option<Expr>,
-    pub on_store_error: Option<OnStoreError>,
-    pub success: Option<Expr>,
-    pub tx: Option<Ident>,
-    /// The pool on which the guard begins the transaction.
-    pub begin: Option<Expr>,
-    /// `false`: with `begin`, the body runs at most once.
-    pub retry: Option<bool>,
-    pub token: Option<Key>,
-    pub operation: Option<LitStr>,
-    /// Where `give_back = true` is written.
-    pub give_back: Option<Span>,
-    /// The name of the context in the body.
-    pub context: Option<Ident>,
-    /// Where `fence = true` is written.
-    pub fence: Option<Span>,
-    /// The further keys.
-    pub also: Vec<Key>,
-    pub using: Option<Expr>,
-    pub krate: Option<Path>,
-    /// The names of the options that are written.
-    written: Vec<Ident>,
+/// The table of the options: from each row come the field, the name in the attribute (unless it is the field's name), the value
+/// that errors show as an example, and what reads `value`. Without the option, the field has the default of its type.
+macro_rules! options {
+    (
+        |$name:ident, $value:ident|
+        $($(#[$doc:meta])* $field:ident $(= $word:literal)?: $type:ty, $example:literal, $read:expr;)*
+    ) => {
+        /// The options of one attribute.
+        #[derive(Default)]
+        pub struct Options {
+            $($(#[$doc])* pub $field: $type,)*
+            /// The names of the options that are written.
+            written: Vec<Ident>,
+        }
+
+        /// The names of the options, in the order of errors and of the guide.
+        pub const NAMES: &[&str] = &[$(word!($field $($word)?)),*];
+
+        /// A value of each option.
+        const EXAMPLES: &[&str] = &[$($example),*];
+
+        impl Options {
+            fn set(&mut self, $name: &Ident, $value: Expr) -> syn::Result<()> {
+                $(if $name == word!($field $($word)?) {
+                    self.$field = $read;
+                    return Ok(());
+                })*
+                Ok(())
+            }
+        }
+    };
 }
 
-const NAMES: [&str; 30] = [
-    "key",
-    "ttl",
-    "release",
-    "name",
-    "payload",
-    "when",
-    "replay",
-    "replay_err",
-    "hold_err",
-    "wait",
-    "lease",
-    "at_least",
-    "renew",
-    "on_cancel",
-    "on_lease_lost",
-    "on_duplicate",
-    "error",
-    "on_store_error",
-    "success",
-    "tx",
-    "begin",
-    "retry",
-    "token",
-    "operation",
-    "give_back",
-    "context",
-    "fence",
-    "also",
-    "using",
-    "crate",
-];
+macro_rules! word {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $word:literal) => {
+        $word
+    };
+}
+
+options! {
+    |name, value|
+    key: Option<Key>, "\"user_id, file_md5\"", Some(Key::new("key", value)?);
+    ttl: Option<Time>, "\"30s\"", Some(Time::new(name, value)?);
+    release: Option<Release>, "true", Some(Release::new(name, &value)?);
+    name: Option<LitStr>, "\"orders.pay\"", Some(value::name(name, &value)?);
+    payload: Option<Key>, "\"user_id, file_md5\"", Some(Key::new("payload", value)?);
+    /// Decides which calls are guarded.
+    when: Option<Expr>, "request_id.is_some()", Some(value::condition(value)?);
+    /// Where `replay = true` is written.
+    replay: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    replay_err: Option<(Span, Expr)>, "...", Some((name.span(), value::function(name, value)?));
+    /// Decides after which errors the outcome is unknown.
+    hold_err: Option<Expr>, "|error| error.is_timeout()", Some(value::function(name, value)?);
+    wait: Option<Time>, "\"30s\"", Some(Time::new(name, value)?);
+    lease: Option<(Span, Time)>, "\"30s\"", Some((name.span(), Time::new(name, value)?));
+    at_least: Option<(Span, Time)>, "\"30s\"", Some((name.span(), Time::new(name, value)?));
+    renew: Option<Renew>, "false", Some(Renew::new(name, value)?);
+    on_cancel: Option<(Span, OnCancel)>, "\"finish\"", Some((span(&value), OnCancel::new(name, &value)?));
+    on_lease_lost: Option<OnLeaseLost>, "\"continue\"", Some(OnLeaseLost::new(name, &value)?);
+    on_duplicate: Option<Expr>, "...", Some(value::function(name, value)?);
+    error: Option<Expr>, "|error| error.to_string()", Some(value::function(name, value)?);
+    on_store_error: Option<OnStoreError>, "\"run\"", Some(OnStoreError::new(name, &value)?);
+    success: Option<Expr>, "|outcome| outcome.is_ok()", Some(value::function(name, value)?);
+    tx: Option<Ident>, "tx", Some(value::argument(name, &value)?);
+    /// The pool on which the guard begins the transaction.
+    begin: Option<Expr>, "pool", Some(value::pool(name, value)?);
+    /// `false`: with `begin`, the body runs at most once.
+    retry: Option<bool>, "false", Some(value::flag(name, &value)?);
+    token: Option<Key>, "\"form.token, user_id\"", Some(Key::token(value)?);
+    operation: Option<LitStr>, "\"orders.submit\"", Some(value::name(name, &value)?);
+    /// Where `give_back = true` is written.
+    give_back: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    /// The name of the context in the body.
+    context: Option<Ident>, "cx", Some(value::variable(name, &value)?);
+    /// Where `fence = true` is written.
+    fence: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    /// The further keys.
+    also: Vec<Key>, "\"to_account\"", Key::further(value)?;
+    using: Option<Expr>, "...", Some(value);
+    krate = "crate": Option<Path>, "::idempotence", Some(value::path(value)?);
+}
 
 impl Options {
     /// Parses every option that has no mistake, and adds the mistakes of the other options to `errors`.
@@ -174,42 +180,6 @@ impl Options {
         Ok(())
     }
 
-    fn set(&mut self, name: &Ident, value: Expr) -> syn::Result<()> {
-        match name.to_string().as_str() {
-            "key" => self.key = Some(Key::new("key", value)?),
-            "ttl" => self.ttl = Some(Time::new(name, value)?),
-            "release" => self.release = Some(Release::new(name, &value)?),
-            "name" => self.name = Some(value::name(name, &value)?),
-            "payload" => self.payload = Some(Key::new("payload", value)?),
-            "when" => self.when = Some(value::condition(value)?),
-            "replay" => self.replay = value::flag(name, &value)?.then(|| name.span()),
-            "replay_err" => self.replay_err = Some((name.span(), value::function(name, value)?)),
-            "hold_err" => self.hold_err = Some(value::function(name, value)?),
-            "wait" => self.wait = Some(Time::new(name, value)?),
-            "lease" => self.lease = Some((name.span(), Time::new(name, value)?)),
-            "at_least" => self.at_least = Some((name.span(), Time::new(name, value)?)),
-            "renew" => self.renew = Some(Renew::new(name, value)?),
-            "on_cancel" => self.on_cancel = Some((span(&value), OnCancel::new(name, &value)?)),
-            "on_lease_lost" => self.on_lease_lost = Some(OnLeaseLost::new(name, &value)?),
-            "on_duplicate" => self.on_duplicate = Some(value::function(name, value)?),
-            "error" => self.error = Some(value::function(name, value)?),
-            "on_store_error" => self.on_store_error = Some(OnStoreError::new(name, &value)?),
-            "success" => self.success = Some(value::function(name, value)?),
-            "tx" => self.tx = Some(value::argument(name, &value)?),
-            "begin" => self.begin = Some(value::pool(name, value)?),
-            "retry" => self.retry = Some(value::flag(name, &value)?),
-            "token" => self.token = Some(Key::token(value)?),
-            "operation" => self.operation = Some(value::name(name, &value)?),
-            "give_back" => self.give_back = value::flag(name, &value)?.then(|| name.span()),
-            "context" => self.context = Some(value::variable(name, &value)?),
-            "fence" => self.fence = value::flag(name, &value)?.then(|| name.span()),
-            "also" => self.also = Key::further(value)?,
-            "using" => self.using = Some(value),
-            _ => self.krate = Some(value::path(value)?),
-        }
-        Ok(())
-    }
-
     fn report_missing(&self, errors: &mut Errors) {
         let mut missing = |name, help| {
             let message = format_args!("missing option `{name}`");
@@ -262,7 +232,7 @@ fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> 
                     without a new build";
         return Err(error(name.span(), message, help));
     }
-    Err(match closest(&word, &NAMES) {
+    Err(match closest(&word, NAMES) {
         Some(option) => error(
             name.span(),
             message,
@@ -271,7 +241,7 @@ fn check_name(name: &Ident, has_value: bool, seen: &[Ident]) -> syn::Result<()> 
         None => error(
             name.span(),
             message,
-            format_args!("the options are {}", List(&NAMES, " and ")),
+            format_args!("the options are {}", List(NAMES, " and ")),
         ),
     })
 }
@@ -294,26 +264,9 @@ fn skip_value(input: ParseStream) -> syn::Result<()> {
 
 /// A value that the option `name` may have.
 fn example(name: &Ident) -> &'static str {
-    match name.to_string().as_str() {
-        "key" | "payload" => "\"user_id, file_md5\"",
-        "token" => "\"form.token, user_id\"",
-        "also" => "\"to_account\"",
-        "ttl" | "lease" | "at_least" | "wait" => "\"30s\"",
-        "release" | "replay" | "give_back" | "fence" => "true",
-        "renew" | "retry" => "false",
-        "name" => "\"orders.pay\"",
-        "operation" => "\"orders.submit\"",
-        "on_cancel" => "\"finish\"",
-        "on_lease_lost" => "\"continue\"",
-        "on_store_error" => "\"run\"",
-        "when" => "request_id.is_some()",
-        "error" => "|error| error.to_string()",
-        "hold_err" => "|error| error.is_timeout()",
-        "success" => "|outcome| outcome.is_ok()",
-        "tx" => "tx",
-        "begin" => "pool",
-        "context" => "cx",
-        "crate" => "::idempotence",
-        _ => "...",
-    }
+    let rows = NAMES.iter().zip(EXAMPLES);
+    rows.filter(|(word, _)| name == **word)
+        .map(|(_, example)| *example)
+        .next()
+        .unwrap_or("...")
 }

@@ -7,6 +7,7 @@ use syn::{File, Item, LitStr};
 use crate::duration::millis;
 use crate::error::{List, closest};
 use crate::expand::expand;
+use crate::options::NAMES;
 
 mod expand;
 mod properties;
@@ -47,6 +48,17 @@ fn a_list_reads_as_a_sentence() {
         List(&["a", "b", "c"], " and ").to_string(),
         "`a`, `b` and `c`"
     );
+}
+
+#[test]
+fn an_option_that_resembles_none_is_answered_with_all_options() {
+    let function = quote!(
+        async fn pay(id: u64) -> R {}
+    );
+    let options = quote!(key = "id", ttl = "30s", color = "red");
+    let expanded = expand(options, &function).to_string();
+    let all = format!("help: the options are {}", List(NAMES, " and "));
+    assert!(expanded.contains(&all), "{expanded}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The options of endpoints that operators set without compiling, and the known endpoints.
 
+mod attribute_options;
 mod called;
 pub(crate) mod endpoint_info;
 mod env;

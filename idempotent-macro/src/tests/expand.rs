@@ -1,5 +1,5 @@
 //! Compares the code that the attribute writes for each file in `expand/written` with the file of the same name in
-//! `expand/expanded`. The test program `expand` compiles the latter.
+//! `expand/expanded`. The test program `expand` compiles the latter. Also writes the list of options that the runtime has.
 
 use std::fs;
 use std::path::Path;
@@ -10,6 +10,7 @@ use syn::parse::Parse;
 use syn::{Attribute, File, ImplItem, Item, TraitItem};
 
 use crate::expand::expand;
+use crate::options::NAMES;
 
 #[test]
 fn expansions_equal_the_recorded_files() {
@@ -23,17 +24,35 @@ fn expansions_equal_the_recorded_files() {
     for input in inputs {
         let source = fs::read_to_string(&input).unwrap();
         let expanded = prettyplease::unparse(&expand_file(syn::parse_file(&source).unwrap()));
-        let recorded = folder.join("expanded").join(input.file_name().unwrap());
-        if std::env::var_os("UPDATE_EXPANDED").is_some() {
-            fs::write(&recorded, &expanded).unwrap();
-        }
-        let expected = fs::read_to_string(&recorded).unwrap_or_default();
-        assert!(
-            expected == expanded,
-            "{} differs: look at it after `UPDATE_EXPANDED=1 cargo test -p idempotent-macro`",
-            recorded.display()
+        compare(
+            &folder.join("expanded").join(input.file_name().unwrap()),
+            &expanded,
         );
     }
+}
+
+#[test]
+fn the_runtime_knows_the_options_of_the_attribute() {
+    let mut text = "//! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.\n\n".to_owned();
+    text += &format!("pub(super) const OPTIONS: [&str; {}] = [\n", NAMES.len());
+    for name in NAMES {
+        text += &format!("    \"{name}\",\n");
+    }
+    text += "];\n";
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../idempotent-runtime/src/settings");
+    compare(&settings.join("attribute_options.rs"), &text);
+}
+
+fn compare(recorded: &Path, text: &str) {
+    if std::env::var_os("UPDATE_EXPANDED").is_some() {
+        fs::write(recorded, text).unwrap();
+    }
+    let expected = fs::read_to_string(recorded).unwrap_or_default();
+    assert!(
+        expected == text,
+        "{} differs: look at it after `UPDATE_EXPANDED=1 cargo test -p idempotent-macro`",
+        recorded.display()
+    );
 }
 
 fn expand_file(mut file: File) -> File {

@@ -9,6 +9,7 @@ use syn::{Item, parse2};
 
 use crate::duration::{Time, millis};
 use crate::expand::expand;
+use crate::options::NAMES;
 
 /// Tests `property` on a fifth of the cases of `IDEMPOTENCE_CASES`. The cases are the same in every run.
 fn cases(bytes: u32, mut property: impl FnMut(&mut Unstructured<'_>) -> Result<()>) {
@@ -38,37 +39,6 @@ const FUNCTIONS: [&str; 9] = [
     "async fn pay(id: u64)",
     "pub(crate) async unsafe fn pay([id, ..]: [u64; 2], _: u8) {}",
     "#[cfg(x)] #[doc = \"y\"] async fn r#async(r#type: u64, mut id: u64) -> R { #![allow(x)] id }",
-];
-
-const NAMES: [&str; 28] = [
-    "key",
-    "ttl",
-    "release",
-    "name",
-    "payload",
-    "when",
-    "replay",
-    "replay_err",
-    "hold_err",
-    "wait",
-    "lease",
-    "at_least",
-    "renew",
-    "on_cancel",
-    "on_lease_lost",
-    "on_duplicate",
-    "error",
-    "on_store_error",
-    "success",
-    "using",
-    "crate",
-    "tx",
-    "token",
-    "operation",
-    "give_back",
-    "context",
-    "also",
-    "kye",
 ];
 
 const VALUES: [&str; 46] = [
@@ -120,9 +90,9 @@ const VALUES: [&str; 46] = [
     "async move {}",
 ];
 
-const OTHERS: [&str; 24] = [
-    "=", ",", ", ", ";", "::", ".", "..", "#", "!", "?", "'a", "$", "(", ")", "[", "]", "{", "}",
-    "<", ">", "|", "é", "\u{0}", "fn",
+const OTHERS: [&str; 25] = [
+    "kye = ", "=", ",", ", ", ";", "::", ".", "..", "#", "!", "?", "'a", "$", "(", ")", "[", "]",
+    "{", "}", "<", ">", "|", "é", "\u{0}", "fn",
 ];
 
 /// Options without a mistake.
@@ -165,7 +135,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<String> {
             text.push_str(u.choose(&OTHERS)?);
             continue;
         }
-        text.push_str(u.choose(&NAMES)?);
+        text.push_str(u.choose(NAMES)?);
         text.push_str(if u.ratio(1, 20)? { " " } else { " = " });
         text.push_str(u.choose(&VALUES)?);
         text.push_str(if u.ratio(1, 20)? { " " } else { ", " });
@@ -178,7 +148,7 @@ fn garbage(u: &mut Unstructured<'_>) -> Result<String> {
     let mut text = String::new();
     for _ in 0..u.int_in_range(0..=20)? {
         text.push_str(match u.int_in_range(0..=5)? {
-            0 => u.choose(&NAMES)?,
+            0 => u.choose(NAMES)?,
             1 => u.choose(&VALUES)?,
             2 => u.choose(&FUNCTIONS)?,
             3 => u.arbitrary()?,

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::attribute_options::OPTIONS;
 use super::setting::{Origin, Setting};
 use crate::error::closest::closest;
 use crate::policy::{OnStoreError, Policy, Release, duration};
@@ -19,38 +20,9 @@ pub(super) const NAMES: [&str; 6] = [
 /// The names of the settings, as part of a sentence.
 pub(super) const LIST: &str = "`ttl`, `lease`, `at_least`, `wait`, `on_store_error` and `disabled`";
 
-/// The options of the attribute that are not settings, in the order of the attribute's list.
-const ATTRIBUTE_ONLY: [&str; 25] = [
-    "key",
-    "release",
-    "name",
-    "payload",
-    "when",
-    "replay",
-    "replay_err",
-    "hold_err",
-    "renew",
-    "on_cancel",
-    "on_lease_lost",
-    "on_duplicate",
-    "error",
-    "success",
-    "tx",
-    "begin",
-    "retry",
-    "token",
-    "operation",
-    "give_back",
-    "context",
-    "fence",
-    "also",
-    "using",
-    "crate",
-];
-
 /// Whether `name` is an option that can be set only in the attribute, such as `release`.
 pub(super) fn is_attribute_only(name: &str) -> bool {
-    ATTRIBUTE_ONLY.contains(&name)
+    OPTIONS.contains(&name) && !NAMES.contains(&name)
 }
 
 /// The name of an endpoint as it is written in the name of a variable.

@@ -1,6 +1,6 @@
 use idempotence::{Error, idempotent};
 
-#[idempotent(key = "user_id", tll = "30s", relese = true, color = "red")]
+#[idempotent(key = "user_id", tll = "30s", relese = true)]
 async fn upload(user_id: u64) -> Result<(), Error> {
     Ok(())
 }
