@@ -15,6 +15,7 @@ use idempotent_runtime::{Idempotency, Lang};
 
 use crate::answer::Marks;
 use crate::body::ReplayBody;
+use crate::catalog;
 use crate::configured::ConfiguredRoutes;
 use crate::content_type;
 use crate::first_sent;
@@ -314,6 +315,16 @@ impl Config {
     fn has_first_sent(&self, headers: &HeaderMap) -> bool {
         let first_sent = self.table.first_sent.as_ref();
         first_sent.is_some_and(|name| headers.contains_key(name))
+    }
+
+    /// The response to a request that has a key, if nothing guards its method and route.
+    pub(super) fn refuse_unguarded<B: Body>(
+        &self,
+        head: &request::Parts,
+    ) -> Response<ReplayBody<B>> {
+        let lang = lang::from_headers(&head.headers);
+        let problem = catalog::REPEATABILITY_UNSUPPORTED.problem("", lang);
+        self.refuse(problem.into(), self.refusal_form(head))
     }
 
     /// The response to a request whose handler does not run.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::http::header;
 use ::http::{Method, StatusCode};
 
+use crate::catalog::{self, Row};
 use crate::key::text::KeySyntax;
 use crate::key::usual_case;
 use crate::layer::IdempotencyLayer;
@@ -122,25 +123,17 @@ impl IdempotencyLayer {
             }
         });
         let missing = options.requires_key().then_some(StatusCode::BAD_REQUEST);
-        let first_sent = table.first_sent.as_ref();
+        let has_first_sent = table.first_sent.is_some();
+        let own = |row: &Row, is_possible: bool| (row.code, is_possible.then_some(row.status));
         let codes = [
             ("idempotency_key_missing", missing),
             ("idempotency_key_malformed", Some(StatusCode::BAD_REQUEST)),
             ("idempotency_key_repeated", Some(StatusCode::BAD_REQUEST)),
-            (
-                "first_sent_missing",
-                first_sent.map(|_| StatusCode::BAD_REQUEST),
-            ),
-            (
-                "first_sent_malformed",
-                first_sent.map(|_| StatusCode::BAD_REQUEST),
-            ),
-            (
-                "first_sent_outside_window",
-                first_sent.map(|_| StatusCode::PRECONDITION_FAILED),
-            ),
-            ("scope_missing", scope),
-            ("request_too_large", Some(StatusCode::PAYLOAD_TOO_LARGE)),
+            own(&catalog::FIRST_SENT_MISSING, has_first_sent),
+            own(&catalog::FIRST_SENT_MALFORMED, has_first_sent),
+            own(&catalog::FIRST_SENT_OUTSIDE_WINDOW, has_first_sent),
+            (catalog::CALLER_MISSING.code, scope),
+            own(&catalog::REQUEST_TOO_LARGE, true),
             ("payload_mismatch", Some(StatusCode::UNPROCESSABLE_ENTITY)),
             ("in_progress", Some(StatusCode::CONFLICT)),
             ("outcome_unknown", Some(StatusCode::CONFLICT)),
@@ -149,14 +142,14 @@ impl IdempotencyLayer {
         ];
         let mut refusals = BTreeMap::<_, Vec<_>>::new();
         for (code, status) in codes {
-            let row = table.row(code);
-            let Some(status) = status.map(|status| row.map_or(status, |row| row.status)) else {
+            let form = table.form(code);
+            let Some(status) = status.map(|status| form.map_or(status, |form| form.status)) else {
                 continue;
             };
             // These forms always have the code of this crate.
-            let name = match (&table.body, row) {
+            let name = match (&table.body, form) {
                 (BodyForm::Problem | BodyForm::Coded, _) | (_, None) => code,
-                (_, Some(row)) => row.name,
+                (_, Some(form)) => form.name,
             };
             refusals.entry(status.as_u16()).or_default().push(name);
         }

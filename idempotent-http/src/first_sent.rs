@@ -2,11 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 use httpdate::HttpDate;
 use idempotent_runtime::Lang;
 use idempotent_runtime::port::http::{Repeated, single_value, time_of_day};
 
+use crate::catalog;
 use crate::rejection::Rejection;
 
 /// Refuses a request that was not first sent within the window of `ttl`.
@@ -16,36 +17,16 @@ pub(super) fn check(
     ttl: Duration,
     lang: Lang,
 ) -> Result<(), Rejection> {
-    let (code, title) = match single_value(headers, name) {
-        Ok(None) => (
-            "first_sent_missing",
-            [
-                "The request does not say when it was first sent",
-                "请求没有标明首次发送时间",
-            ],
-        ),
-        Ok(Some(value)) if let Some(first_sent) = date(value) => {
-            return check_window(first_sent, ttl, lang);
-        }
-        Ok(Some(_)) | Err(Repeated) => (
-            "first_sent_malformed",
-            [
-                "The time of the first sending cannot be read",
-                "首次发送时间无法读取",
-            ],
-        ),
+    let row = match single_value(headers, name) {
+        Ok(None) => &catalog::FIRST_SENT_MISSING,
+        Ok(Some(value)) => match date(value) {
+            Some(at) if Window::of(ttl).contains(at, time_of_day()) => return Ok(()),
+            Some(_) => &catalog::FIRST_SENT_OUTSIDE_WINDOW,
+            None => &catalog::FIRST_SENT_MALFORMED,
+        },
+        Err(Repeated) => &catalog::FIRST_SENT_MALFORMED,
     };
-    let detail = [
-        format!("Send the header {name} once, with the time of the first try, for example Sun, 06 Nov 1994 08:49:37 GMT.").into(),
-        format!("请发送且仅发送一次请求头 {name}，其值为首次发送时间，例如 Sun, 06 Nov 1994 08:49:37 GMT").into(),
-    ];
-    Err(Rejection::fault(
-        StatusCode::BAD_REQUEST,
-        code,
-        title,
-        detail,
-        lang,
-    ))
+    Err(row.problem(name.as_str(), lang).into())
 }
 
 /// A time in the form IMF-fixdate of RFC 9110, section 5.6.7. The obsolete forms are not allowed.
@@ -53,29 +34,6 @@ fn date(value: &HeaderValue) -> Option<SystemTime> {
     let text = value.to_str().ok()?;
     let date: HttpDate = text.parse().ok()?;
     (date.to_string() == text).then(|| date.into())
-}
-
-fn check_window(first_sent: SystemTime, ttl: Duration, lang: Lang) -> Result<(), Rejection> {
-    let window = Window::of(ttl);
-    if window.contains(first_sent, time_of_day()) {
-        return Ok(());
-    }
-    let detail = [
-        "The request was first sent too long ago, or the clock of the client is wrong. Check what the request has done before you send it as a new request.".into(),
-        "请求的首次发送时间过早，或客户端时钟有误。作为新请求重新发送之前，请先确认处理结果".into(),
-    ];
-    let title = [
-        "The request was not first sent within the time in which repetitions are recognized",
-        "首次发送时间超出可识别重复请求的时间范围",
-    ];
-    let status = StatusCode::PRECONDITION_FAILED;
-    Err(Rejection::fault(
-        status,
-        "first_sent_outside_window",
-        title,
-        detail,
-        lang,
-    ))
 }
 
 /// When a request may have been sent first.

@@ -14,6 +14,7 @@ use idempotent_runtime::port::http::{Call, Held, Refusal, SettleOutcome, Shared,
 
 use crate::answer::{Answer, Rules, WholeResponse};
 use crate::body::ReplayBody;
+use crate::catalog;
 use crate::config::{Config, RefusalForm};
 use crate::context::{add_context, is_claimed_outside};
 use crate::decision::Decision;
@@ -297,10 +298,14 @@ impl<'a> Plan<'a> {
 
     fn unread(&self, unread: Unread, head: &request::Parts) -> Rejection {
         let lang = lang::from_headers(&head.headers);
-        match unread {
-            Unread::TooLarge => Rejection::too_large(self.options.request_limit, lang),
-            Unread::Broken => Rejection::broken(lang),
-            Unread::Malformed => Rejection::undecodable(lang),
-        }
+        let problem = match unread {
+            Unread::TooLarge => {
+                let limit = self.options.request_limit.to_string();
+                catalog::REQUEST_TOO_LARGE.problem(&limit, lang)
+            }
+            Unread::Broken => catalog::REQUEST_BROKEN.problem("", lang),
+            Unread::Malformed => catalog::REQUEST_MALFORMED.problem("", lang),
+        };
+        problem.into()
     }
 }

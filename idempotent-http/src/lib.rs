@@ -68,6 +68,7 @@ mod actix;
 mod answer;
 mod body;
 mod builder;
+mod catalog;
 mod config;
 mod configured;
 mod content_type;

@@ -33,14 +33,15 @@
 
 use std::borrow::Cow;
 
-use ::http::{HeaderValue, Method, StatusCode, Uri};
+use ::http::{HeaderValue, Method, Uri};
 use bytes::Bytes;
-use idempotent_runtime::port::http::{Problem, built_in, text_of_the_program};
-use idempotent_runtime::{ClientAction, Lang};
+use idempotent_runtime::Lang;
+use idempotent_runtime::port::http::Problem;
 use sha2::{Digest, Sha256};
 
 use self::json::UnreadJson;
 use self::select::Path;
+use crate::catalog;
 use crate::content_type::{self, is_form, is_json};
 
 pub(crate) mod canonical;
@@ -270,54 +271,14 @@ pub(crate) enum PayloadFault {
 }
 
 impl PayloadFault {
-    /// A stable name for programs and clients.
-    #[expect(clippy::unused_self, reason = "every fault has the same code")]
-    pub(crate) const fn code(self) -> &'static str {
-        "payload_malformed"
-    }
-
-    fn title(lang: Lang) -> &'static str {
-        built_in(
-            lang,
-            "The body of the request is ambiguous or too complex",
-            "请求体存在歧义或过于复杂",
-        )
-    }
-
-    /// What is wrong with the body, and what the client must send.
-    pub(crate) fn text(self, lang: Lang) -> &'static str {
-        if let Some(text) = text_of_the_program(lang, self.code()) {
-            return text;
-        }
-        let (en, zh_hans) = match self {
-            Self::DuplicateMember => (
-                "An object in the JSON body has two members with one name. Send every member once.",
-                "JSON 请求体中有对象含重名成员。请确保每个成员只出现一次",
-            ),
-            Self::TooDeep => (
-                "The JSON body is nested deeper than 128 levels. Send a body with fewer levels.",
-                "JSON 请求体的嵌套超过 128 层。请减少嵌套层数",
-            ),
-            Self::OutOfRange => (
-                "The exponent of a number in the JSON body does not fit in 64 bits. Send a smaller exponent.",
-                "JSON 请求体中有数字的指数超出 64 位。请使用较小的指数",
-            ),
-        };
-        built_in(lang, en, zh_hans)
-    }
-
-    /// The body of the response, with the status 400.
+    /// The body of the response.
     pub(crate) fn problem(self, lang: Lang) -> Problem {
-        Problem {
-            status: StatusCode::BAD_REQUEST,
-            code: self.code(),
-            title: Self::title(lang).into(),
-            detail: self.text(lang).into(),
-            lang,
-            client_action: ClientAction::Fix,
-            silent: false,
-            retry_after: None,
-        }
+        let row = match self {
+            Self::DuplicateMember => &catalog::MEMBER_TWICE,
+            Self::TooDeep => &catalog::TOO_DEEP,
+            Self::OutOfRange => &catalog::OUT_OF_RANGE,
+        };
+        row.problem("", lang)
     }
 }
 

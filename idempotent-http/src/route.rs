@@ -17,6 +17,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use idempotent_runtime::port::http::{Endpoint, InvalidName, RouteName};
 
+use crate::catalog::{self, Row};
+
 /// What a layer is named after, where no router says the route of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Named {
@@ -48,11 +50,10 @@ pub(crate) enum NoRoute {
 }
 
 impl NoRoute {
-    /// The stable name of the refusal.
-    pub(crate) fn code(&self) -> &'static str {
+    pub(crate) fn row(&self) -> &'static Row {
         match self {
-            Self::Unknown => "route_unknown",
-            Self::Invalid(_) => "route_invalid",
+            Self::Unknown => &catalog::ROUTE_UNKNOWN,
+            Self::Invalid(_) => &catalog::ROUTE_INVALID,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use ::http::{Request, Response};
 use bytes::Bytes;
 use http_body::Body;
-use idempotent_runtime::port::http::{Finish, lang};
+use idempotent_runtime::port::http::Finish;
 use tower_service::Service;
 
 use crate::answer::Answer;
@@ -18,7 +18,6 @@ use crate::config::{Config, Guarding};
 use crate::future::{ResponseFuture, Step};
 use crate::guard::{self, Ending, Handler};
 use crate::profile::stamp::Stamp;
-use crate::rejection::Rejection;
 use crate::scope::FindScope;
 
 /// The service that [`IdempotencyLayer`](crate::IdempotencyLayer) makes.
@@ -85,10 +84,7 @@ where
                 }
             }
             Guarding::Unsupported => {
-                let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
-                let response = Ok(self
-                    .config
-                    .refuse(rejection, self.config.refusal_form(&head)));
+                let response = Ok(self.config.refuse_unguarded(&head));
                 Step::Guarded {
                     stamp: Stamp::default(),
                     future: Box::pin(ready(response)),

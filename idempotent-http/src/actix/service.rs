@@ -13,7 +13,6 @@ use actix_web::body::MessageBody;
 use actix_web::dev::{Service, ServiceRequest, ServiceResponse, Transform};
 use actix_web::error::ErrorBadRequest;
 use actix_web::http::header;
-use idempotent_runtime::port::http::lang;
 use pin_project_lite::pin_project;
 
 use super::body::{GuardedBody, RequestBody, ResponseBody};
@@ -25,7 +24,6 @@ use crate::future::stamped;
 use crate::guard;
 use crate::layer::IdempotencyLayer;
 use crate::profile::stamp::Stamp;
-use crate::rejection::Rejection;
 
 /// The service that [`IdempotencyLayer`] makes of a service of actix.
 pub struct ActixService<S> {
@@ -98,14 +96,8 @@ where
         match self.config.guarding(&head) {
             Guarding::No => self.pass(request, self.config.refusal_form(&head)),
             Guarding::Unsupported => {
-                let rejection = Rejection::unsupported(lang::from_headers(&head.headers));
                 let local = Local::new(request.into_parts().0);
-                ServiceStep::answered(
-                    local.respond(
-                        self.config
-                            .refuse(rejection, self.config.refusal_form(&head)),
-                    ),
-                )
+                ServiceStep::answered(local.respond(self.config.refuse_unguarded(&head)))
             }
             Guarding::Maybe => {
                 let stamp = self.config.stamp(&head);

@@ -7,15 +7,16 @@ use idempotent_runtime::{ClientAction, Lang};
 use serde_json::{Value, json};
 
 use super::stamp::ACCEPTED;
-use super::table::{BodyForm, Row, Table};
+use super::table::{BodyForm, Table};
+use crate::catalog::Form;
 
 const REJECTED: HeaderValue = HeaderValue::from_static("rejected");
 
 impl Table {
     /// Sets the status of this refusal.
     pub(crate) fn set_status(&self, problem: &mut Problem) {
-        if let Some(row) = self.row(problem.code) {
-            problem.status = row.status;
+        if let Some(form) = self.form(problem.code) {
+            problem.status = form.status;
         }
     }
 
@@ -44,7 +45,7 @@ impl Table {
             headers.insert(retry, HeaderValue::from_static(text));
         }
         if let Some(result) = &self.result {
-            let is_accepted = self.row(problem.code).is_some_and(|row| row.is_accepted);
+            let is_accepted = self.form(problem.code).is_some_and(|form| form.is_accepted);
             headers.insert(result, if is_accepted { ACCEPTED } else { REJECTED });
         }
         response
@@ -63,9 +64,9 @@ impl Table {
             BodyForm::Flat { unavailable, .. } if status == 503 => (unavailable, false),
             BodyForm::Flat { fault, failure, .. } => (group(fault, failure), false),
         };
-        let row = self.row(problem.code);
-        let (group, code) = row.map_or((group, problem.code), |row| (row.kind, row.name));
-        let message = row.and_then(|row| row.message_in(problem.lang));
+        let form = self.form(problem.code);
+        let (group, code) = form.map_or((group, problem.code), |form| (form.kind, form.name));
+        let message = form.and_then(|form| form.message_in(problem.lang));
         let message = message.unwrap_or(&problem.detail);
         let mut error = json!({"type": group, "code": code, "message": message});
         if let Some(docs) = docs.filter(|_| is_nested) {
@@ -79,7 +80,7 @@ impl Table {
     }
 }
 
-impl Row {
+impl Form {
     /// The text for the programmer of the client.
     fn message_in(&self, lang: Lang) -> Option<&'static str> {
         let [en, zh_hans] = self.message?;

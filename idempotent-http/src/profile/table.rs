@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ::http::{HeaderName, Method, StatusCode};
 
+use crate::catalog::Form;
 use crate::key::text::KeySyntax;
 use crate::payload::Payload;
 
@@ -44,27 +45,13 @@ pub(crate) struct Table {
     pub(crate) retry: Option<HeaderName>,
     pub(crate) body: BodyForm,
     /// The refusals that differ from the refusals of this crate.
-    pub(crate) refusals: &'static [Row],
-}
-
-/// How a convention names a refusal of this crate.
-pub(crate) struct Row {
-    /// The code of this crate.
-    pub(crate) code: &'static str,
-    pub(crate) status: StatusCode,
-    /// The group of the error. Not in problems.
-    pub(crate) kind: &'static str,
-    /// The code of the convention.
-    pub(crate) name: &'static str,
-    /// The text in English and Chinese for the programmer of the client; `None` for the text for its user.
-    pub(crate) message: Option<[&'static str; 2]>,
-    /// Whether the first request with this key was accepted.
-    pub(crate) is_accepted: bool,
+    pub(crate) refusals: &'static [Form],
 }
 
 impl Table {
-    pub(crate) fn row(&self, code: &str) -> Option<&'static Row> {
-        self.refusals.iter().find(|row| row.code == code)
+    /// How this convention names a refusal, if not as this crate.
+    pub(crate) fn form(&self, code: &str) -> Option<&'static Form> {
+        self.refusals.iter().find(|form| form.code == code)
     }
 
     /// Whether a response with this status is stored.
