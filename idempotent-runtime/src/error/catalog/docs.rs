@@ -6,7 +6,7 @@ const ERRORS: &str = include_str!("../../../../docs/guide/errors.md");
 
 /// Every table of errors: its page and its head.
 const TABLES: [(&str, &str); 5] = [
-    (ERRORS, "| error | `code()` | gRPC | what it means |"),
+    (ERRORS, "| error | `code()` | what it means |"),
     (ERRORS, OF_CLIENTS),
     (include_str!("../advice.rs"), "| error | action | because |"),
     (
@@ -86,7 +86,7 @@ fn cell_agrees(column: &str, cell: &str, facts: &Facts) -> bool {
         "client_action()" | "action" => bare(cell) == bare(facts.action.as_str()),
         "is_silent()" => cell == if facts.silent { "yes" } else { "no" },
         "HTTP" | "status" => cell == facts.http.to_string(),
-        "gRPC" | "code" => bare(cell) == bare(&format!("{:?}", facts.grpc)),
+        "code" => bare(cell) == bare(&format!("{:?}", facts.grpc)),
         "what it means" | "because" | "the front end" => true,
         _ => panic!("unknown column `{column}`"),
     }
