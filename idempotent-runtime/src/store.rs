@@ -32,6 +32,7 @@ pub mod memory;
 pub(crate) mod queue;
 pub(crate) mod rows;
 pub(crate) mod unsent;
+mod url;
 mod wrap;
 
 pub use self::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
@@ -43,5 +44,7 @@ pub use self::finding::{Finding, Level, Mechanism};
 pub use self::key::Key;
 pub use self::listing::{Cursor, LISTED_BYTES, Listed, Page};
 pub use self::local::LocalStore;
+pub use self::url::{Connecting, UrlScheme};
 pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};
+pub use crate::register_url_scheme;

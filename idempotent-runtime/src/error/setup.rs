@@ -24,13 +24,6 @@ impl SetupError {
     }
 
     /// An error whose `cause` is the reason.
-    #[cfg(any(
-        feature = "mysql",
-        feature = "order-numbers",
-        feature = "postgres",
-        feature = "redis",
-        feature = "sqlite"
-    ))]
     pub(crate) fn caused(
         what: impl Into<String>,
         cause: impl Into<Box<dyn StdError + Send + Sync>>,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::SetupError;
-use crate::store::Store;
 use crate::store::memory::MemoryStore;
+use crate::store::{Store, UrlScheme};
 
 /// Connects to the store that `url` names.
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
@@ -19,7 +19,18 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
         }
         "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
         "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
-        _ => Err(unknown_scheme(url)),
+        // The store of etcd is in a crate of its own, which the feature links.
+        "etcd" | "etcds" if UrlScheme::find("etcd").is_none() => {
+            let what = "a URL of etcd needs the feature `etcd` of the crate `idempotence`";
+            Err(SetupError::new(what))
+        }
+        scheme => match UrlScheme::find(scheme) {
+            Some(registered) => registered.connect(url).await.map_err(|error| {
+                let what = format!("cannot use the {} of this URL", registered.name());
+                SetupError::caused(what, error)
+            }),
+            None => Err(unknown_scheme(url)),
+        },
     }
 }
 
@@ -32,8 +43,10 @@ fn unknown_scheme(url: &str) -> SetupError {
     } else {
         "the URL of the store has no known scheme"
     };
+    let more = UrlScheme::all().flat_map(UrlScheme::schemes);
+    let more: String = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
     SetupError::new(format!(
-        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), \
+        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), {more}\
          `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`, in small letters"
     ))
 }
@@ -81,6 +94,7 @@ fn is_redis(scheme: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{StoreError, StoreErrorKind};
 
     #[tokio::test]
     async fn the_error_for_a_missing_feature_names_it() {
@@ -115,6 +129,8 @@ mod tests {
             ("mysql://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
             ("mariadb://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
             ("sqlite:file", "sqlite", cfg!(feature = "sqlite")),
+            ("etcd://u:s3cret@h", "etcd", false),
+            ("etcds://u:s3cret@h", "etcd", false),
         ] {
             if built_in {
                 continue;
@@ -142,6 +158,25 @@ mod tests {
             assert!(text.starts_with(what), "{text}");
             assert!(!text.contains("s3cret"), "{text}");
         }
+    }
+
+    crate::register_url_scheme!(UrlScheme::new("map", &["map"], |url| Box::pin(
+        async move {
+            match url.as_str() {
+                "map://here" => Ok(Arc::new(MemoryStore::new()) as _),
+                _ => Err(StoreError::new(StoreErrorKind::Misconfigured, "404").place("the map")),
+            }
+        }
+    )));
+
+    #[tokio::test]
+    async fn a_registered_scheme_connects_to_its_store() {
+        connect("map://here").await.expect("a store");
+        let text = connect("map://there").await.expect_err("404").to_string();
+        let expected = "cannot use the map of this URL: the map is not set up for this operation";
+        assert_eq!(text, expected);
+        let text = connect("mop://here").await.expect_err("mop").to_string();
+        assert!(text.contains("`map://…`"), "{text}");
     }
 
     #[tokio::test]

@@ -1,0 +1,105 @@
+//! The schemes of URLs that other crates add.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::contract::Store;
+use crate::error::store::StoreError;
+
+/// The future of [`UrlScheme`]: a store, or why there is none.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>>;
+
+/// Schemes of URLs, and the function that connects to their store.
+///
+/// [`register_url_scheme!`](crate::register_url_scheme) adds them to [`Idempotency::connect`](crate::Idempotency::connect) in each
+/// program that links the crate:
+///
+/// ```
+/// # use idempotent_runtime as idempotence;
+/// use std::sync::Arc;
+///
+/// use idempotence::MemoryStore;
+/// use idempotence::store::{Connecting, UrlScheme, register_url_scheme};
+///
+/// fn connect(url: String) -> Connecting {
+///     Box::pin(async move {
+///         assert_eq!(url, "map://here");
+///         Ok(Arc::new(MemoryStore::new()) as _)
+///     })
+/// }
+///
+/// register_url_scheme!(UrlScheme::new("map", &["map", "maps"], connect));
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), idempotence::SetupError> {
+/// let idempotency = idempotence::Idempotency::connect("map://here").await?.build()?;
+/// # let _ = idempotency;
+/// # Ok(()) }
+/// ```
+///
+/// A scheme of this crate stays of this crate, and of two equal schemes any one counts.
+pub struct UrlScheme {
+    name: &'static str,
+    schemes: &'static [&'static str],
+    connect: fn(String) -> Connecting,
+}
+
+impl UrlScheme {
+    /// Adds `schemes`, in small letters, of the store with this `name`. `connect` gets the whole URL. Its error must not repeat a
+    /// password.
+    pub const fn new(
+        name: &'static str,
+        schemes: &'static [&'static str],
+        connect: fn(String) -> Connecting,
+    ) -> Self {
+        Self {
+            name,
+            schemes,
+            connect,
+        }
+    }
+
+    /// The registered store with this scheme.
+    pub(crate) fn find(scheme: &str) -> Option<&'static Self> {
+        Self::all().find(|registered| registered.schemes.contains(&scheme))
+    }
+
+    /// All that are registered in this program.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        inventory::iter::<Self>.into_iter()
+    }
+
+    /// The name of the store.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its schemes.
+    pub(crate) fn schemes(&self) -> &'static [&'static str] {
+        self.schemes
+    }
+
+    pub(crate) fn connect(&self, url: &str) -> Connecting {
+        (self.connect)(url.to_owned())
+    }
+}
+
+impl fmt::Debug for UrlScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UrlScheme")
+            .field("name", &self.name)
+            .field("schemes", &self.schemes)
+            .finish_non_exhaustive()
+    }
+}
+
+inventory::collect!(UrlScheme);
+
+/// Adds a [`UrlScheme`](crate::store::UrlScheme) to every program that links the crate with this line.
+#[macro_export]
+macro_rules! register_url_scheme {
+    ($scheme:expr $(,)?) => {
+        $crate::private::inventory::submit! { $scheme }
+    };
+}
