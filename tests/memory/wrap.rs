@@ -174,6 +174,11 @@ impl Store for Recorder {
         Durability::Fsync
     }
 
+    fn resolution(&self, ttl: Duration) -> Duration {
+        self.note(format!("resolution {ttl:?}"));
+        ttl / 2
+    }
+
     async fn examine(&self, key: &str, deadline: Duration) -> Vec<Finding> {
         self.note(format!("examine {key} {deadline:?}"));
         vec![Finding::new(Level::Note, "examined")]
@@ -219,6 +224,7 @@ impl Recording {
             format!("{:?}", store.bloom_stats(filter).await),
             format!("{:?}", store.list("k11", Some(&Cursor::new("c")), 9).await),
             format!("{:?}", store.durability()),
+            format!("{:?}", store.resolution(second)),
             format!("{:?}", store.examine("k10", second).await),
         ];
         let sent = recorder.0.lock().unwrap().drain(..).collect();

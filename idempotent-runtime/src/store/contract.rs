@@ -34,7 +34,8 @@ use crate::record::count;
 /// * [`count`](Self::count) counts the attempt again if 32 other attempts were counted in between.
 ///
 /// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units
-/// rounds up. An expired record is absent: the store never returns it and never compares with it.
+/// rounds up, by at most its [`resolution`](Self::resolution), and never down. An expired record is absent: the store never returns it
+/// and never compares with it.
 ///
 /// # More operations
 ///
@@ -292,6 +293,15 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What must fail before an acknowledged record is lost. By default the weakest: [`Durability::Process`].
     fn durability(&self) -> Durability {
         Durability::Process
+    }
+
+    /// How much longer than `ttl` a record may live that is stored for `ttl`. By default zero: the store counts in milliseconds.
+    ///
+    /// A store answers as if the record lived for this longer time. No record lives shorter than its `ttl`. The conformance suite waits
+    /// this much longer for an expiry.
+    fn resolution(&self, ttl: Duration) -> Duration {
+        let _ = ttl;
+        Duration::ZERO
     }
 
     /// Examines the setup of the store for [`Idempotency::doctor`](crate::Idempotency::doctor). By default there are no findings.

@@ -44,6 +44,7 @@ macro_rules! forward {
             }
             plain {
                 durability() -> Durability;
+                resolution(ttl: Duration) -> Duration;
                 longest_record(bytes: usize) -> ();
             }
         }

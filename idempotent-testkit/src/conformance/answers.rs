@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Swap};
 
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
@@ -13,7 +13,7 @@ pub(super) async fn a_free_key_is_claimed(subject: Subject) -> Verdict {
     let key = subject.key("key");
     let claim = subject.claim(&key, &FIRST, LONG).await?;
     expect_answer("`claim`", &claim, &Claim::Claimed)?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
 pub(super) async fn a_taken_key_answers_with_its_value(subject: Subject) -> Verdict {
@@ -31,7 +31,7 @@ pub(super) async fn a_repeated_claim_is_claimed_again(subject: Subject) -> Verdi
     subject.put(&key, &FIRST, LONG).await?;
     let again = subject.claim(&key, &FIRST, LONGER).await?;
     expect_answer("`claim` with the stored value", &again, &Claim::Claimed)?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
 pub(super) async fn the_expected_value_is_replaced(subject: Subject) -> Verdict {
@@ -75,7 +75,7 @@ pub(super) async fn a_repeated_replace_is_done_again(subject: Subject) -> Verdic
         expect_answer("`replace`", &swap, &Swap::Done)?;
     }
     // The second `replace` finds its value already stored and changes nothing.
-    expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)
 }
 
 pub(super) async fn the_expected_value_is_removed(subject: Subject) -> Verdict {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::lifetime::{expires_in_time, until_measured};
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 10;
@@ -21,7 +21,7 @@ pub(super) async fn attempts_are_numbered_in_order(subject: Subject) -> Verdict 
             &count.attempt,
             &number,
         )?;
-        expect_ttl(count.remaining, LONG)?;
+        subject.expect_ttl(count.remaining, LONG)?;
     }
     Ok(())
 }
@@ -88,7 +88,7 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
     subject.count(&key, 0, LONG).await?;
     for attempt in [1, 2, 1, 0] {
         let count = subject.count(&key, attempt, LONGER).await?;
-        expect_ttl(count.remaining, LONG)?;
+        subject.expect_ttl(count.remaining, LONG)?;
     }
 
     // With so many attempts the window would never end if each attempt moved the end only a little.
@@ -99,7 +99,7 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
             let count = subject.count(&key, attempt.into(), window).await?;
             Ok(count.attempt == 1)
         };
-        expires_in_time("a window", sent, window, has_ended).await
+        expires_in_time(&subject, "a window", sent, window, has_ended).await
     };
     until_measured(SHORT, lives).await
 }
@@ -115,14 +115,14 @@ pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
         let has_ended = async |_| {
             let count = subject.count(&key, 1, LONG).await?;
             if count.attempt == 1 {
-                expect_ttl(count.remaining, LONG)?;
+                subject.expect_ttl(count.remaining, LONG)?;
             }
             Ok(count.attempt == 1)
         };
-        let is_measured = expires_in_time("a window", sent, window, has_ended).await?;
+        let is_measured = expires_in_time(&subject, "a window", sent, window, has_ended).await?;
         let count = subject.count(&key, 2, window).await?;
         expect_answer("`count` (the number of the attempt)", &count.attempt, &2)?;
-        expect_ttl(count.remaining, LONG)?;
+        subject.expect_ttl(count.remaining, LONG)?;
         Ok(is_measured)
     };
     until_measured(SHORT, lives).await

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Swap};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::lifetime::{POLL, TOO_EARLY, TOO_LATE, expires_in_time, until_measured};
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::lifetime::{POLL, TOO_EARLY, expires_in_time, until_measured};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
@@ -19,7 +19,7 @@ pub(super) async fn a_record_lives_as_long_as_its_ttl(subject: Subject) -> Verdi
         let (key, sent) = (subject.key(ttl.as_millis()), Instant::now());
         subject.put(&key, &FIRST, ttl).await?;
         let is_gone = async |_| Ok(subject.get(&key).await?.is_none());
-        expires_in_time("a record", sent, ttl, is_gone).await
+        expires_in_time(&subject, "a record", sent, ttl, is_gone).await
     };
     until_measured(SHORT, lives).await
 }
@@ -48,13 +48,13 @@ pub(super) async fn an_expired_record_is_absent(subject: Subject) -> Verdict {
     for key in [renewed, replaced, removed] {
         subject.expect_free(key).await?;
     }
-    expect_ttl(subject.expect_stored(claimed, &SECOND).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(claimed, &SECOND).await?, LONG)
 }
 
 pub(super) async fn an_expired_key_is_claimed(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, SHORT).await?;
-    let deadline = Instant::now() + SHORT + TOO_LATE;
+    let deadline = Instant::now() + SHORT + subject.too_late(SHORT);
     // Only claims and no `get`: a store must not rely on reads to remove expired records.
     while subject.claim(&key, &SECOND, LONG).await? == Claim::Taken(FIRST) {
         if Instant::now() > deadline {
@@ -64,7 +64,7 @@ pub(super) async fn an_expired_key_is_claimed(subject: Subject) -> Verdict {
         }
         sleep(POLL).await;
     }
-    expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)
 }
 
 pub(super) async fn the_owner_of_an_expired_record_can_claim_again(subject: Subject) -> Verdict {
@@ -72,18 +72,18 @@ pub(super) async fn the_owner_of_an_expired_record_can_claim_again(subject: Subj
     subject.put(&key, &FIRST, SHORT).await?;
     wait_until_expired(&subject, &key, SHORT).await?;
     subject.put(&key, &FIRST, LONG).await?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
 pub(super) async fn a_refused_operation_does_not_change_the_ttl(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, LONG).await?;
     subject.claim(&key, &SECOND, LONGER).await?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     subject.replace(&key, &SECOND, &SECOND, LONGER).await?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     subject.remove(&key, &SECOND).await?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)
 }
 
 pub(super) async fn a_renewal_sets_the_ttl(subject: Subject) -> Verdict {
@@ -96,7 +96,7 @@ pub(super) async fn a_renewal_sets_the_ttl(subject: Subject) -> Verdict {
             &swap,
             &Swap::Done,
         )?;
-        expect_ttl(subject.expect_stored(&key, &FIRST).await?, ttl)?;
+        subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, ttl)?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ pub(super) async fn a_replacement_sets_the_ttl(subject: Subject) -> Verdict {
     for (value, ttl) in [(SECOND, LONGER), (FIRST, LONG)] {
         let swap = subject.replace(&key, &stored, &value, ttl).await?;
         expect_answer("`replace`", &swap, &Swap::Done)?;
-        expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
+        subject.expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
         stored = value;
     }
     Ok(())
@@ -152,7 +152,7 @@ pub(super) async fn a_ttl_may_be_a_century(subject: Subject) -> Verdict {
         if remaining >= LONG {
             Ok(())
         } else {
-            expect_ttl(remaining, century)
+            subject.expect_ttl(remaining, century)
         }
     };
     expect_long(subject.expect_stored(&key, &FIRST).await?)?;
@@ -174,22 +174,17 @@ pub(super) async fn wait_until_expired(
     key: &str,
     ttl: Duration,
 ) -> Result<Instant, String> {
-    let deadline = Instant::now() + ttl + TOO_LATE;
+    let too_late = subject.too_late(ttl);
+    let deadline = Instant::now() + ttl + too_late;
     while subject.get(key).await?.is_some() {
-        check_not_late(deadline, ttl)?;
+        if Instant::now() > deadline {
+            return Err(format!(
+                "`get` still returned a record with a time to live of {ttl:?}, {too_late:?} after it should have expired"
+            ));
+        }
         sleep(POLL).await;
     }
     Ok(Instant::now())
-}
-
-/// Checks that a record with this time to live may still be stored.
-fn check_not_late(deadline: Instant, ttl: Duration) -> Verdict {
-    if Instant::now() <= deadline {
-        return Ok(());
-    }
-    Err(format!(
-        "`get` still returned a record with a time to live of {ttl:?}, {TOO_LATE:?} after it should have expired"
-    ))
 }
 
 /// Checks that a record that was replaced by `value` in time is still stored after its first time to live.
@@ -206,7 +201,7 @@ async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
         }
         expect_answer("`replace`", &swap, &Swap::Done)?;
         sleep_until(sent + ttl + TOO_EARLY).await;
-        return expect_ttl(subject.expect_stored(&key, value).await?, LONG);
+        return subject.expect_ttl(subject.expect_stored(&key, value).await?, LONG);
     }
     Err(format!(
         "two operations took longer than {:?}; run the suite on a faster machine",

@@ -10,7 +10,7 @@ use idempotent_runtime::port::testkit::{fence_ttl, open_fence};
 use idempotent_runtime::store::{Fence, FencedClaim, StoreErrorKind, Swap};
 use tokio::time::{Instant, sleep};
 
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const RACERS: usize = 16;
 const ROUNDS: usize = 10;
@@ -22,12 +22,12 @@ const SECOND: Bytes = Bytes::from_static(b"idem1 R second\n");
 pub(super) async fn a_fenced_claim_stores_the_value(subject: Subject) -> Verdict {
     let (key, fence) = keys(&subject, "key");
     claimed(&subject, &key, &FIRST, LONG).await?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     let entry = subject.get(&fence).await?;
     let Some(ttl) = entry.and_then(|entry| entry.ttl) else {
         return Err("`claim_fenced` stored no number with a time to live".to_owned());
     };
-    expect_ttl(ttl, fence_ttl(LONG))
+    subject.expect_ttl(ttl, fence_ttl(LONG))
 }
 
 pub(super) async fn a_fenced_claim_of_a_taken_key_changes_nothing(subject: Subject) -> Verdict {
@@ -37,7 +37,7 @@ pub(super) async fn a_fenced_claim_of_a_taken_key_changes_nothing(subject: Subje
     let claim = subject.claim_fenced(&key, &fence, &SECOND, LONGER).await?;
     let taken = FencedClaim::Taken(FIRST);
     expect_answer("`claim_fenced` of a taken key", &claim, &taken)?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     let after = subject.get(&fence).await?.map(|entry| entry.value);
     expect_answer("`get` of the number", &after, &before)
 }
@@ -53,7 +53,7 @@ pub(super) async fn a_repeated_fenced_claim_has_the_same_fence(subject: Subject)
             let same = FencedClaim::Claimed(first);
             expect_answer("a repeated `claim_fenced`", &again, &same)?;
         }
-        expect_ttl(subject.expect_stored(&key, &value).await?, LONG)?;
+        subject.expect_ttl(subject.expect_stored(&key, &value).await?, LONG)?;
         subject.remove(&key, &value).await?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use idempotent_runtime::store::Swap;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
@@ -24,14 +24,14 @@ pub(super) async fn replace_and_notify_answers_like_replace(subject: Subject) ->
         &renewal,
         &Swap::Done,
     )?;
-    expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONGER)?;
+    subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONGER)?;
     // The second `replace_and_notify` finds its value already stored and changes nothing.
     for ttl in [LONG, LONGER] {
         let swap = subject
             .replace_and_notify(&key, &FIRST, &SECOND, ttl)
             .await?;
         expect_answer("`replace_and_notify`", &swap, &Swap::Done)?;
-        expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)?;
+        subject.expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)?;
     }
     Ok(())
 }
@@ -64,7 +64,7 @@ pub(super) async fn a_refused_notifying_change_changes_nothing(subject: Subject)
             &swap,
             &Swap::Other(FIRST),
         )?;
-        expect_ttl(subject.expect_stored(&taken, &FIRST).await?, LONG)?;
+        subject.expect_ttl(subject.expect_stored(&taken, &FIRST).await?, LONG)?;
     }
     let swap = subject.remove_and_notify(&free, &SECOND).await?;
     expect_answer("`remove_and_notify` of a free key", &swap, &Swap::Absent)?;
@@ -74,7 +74,7 @@ pub(super) async fn a_refused_notifying_change_changes_nothing(subject: Subject)
         &swap,
         &Swap::Other(FIRST),
     )?;
-    expect_ttl(subject.expect_stored(&taken, &FIRST).await?, LONG)
+    subject.expect_ttl(subject.expect_stored(&taken, &FIRST).await?, LONG)
 }
 
 pub(super) async fn a_notifying_change_wakes_subscribers(subject: Subject) -> Verdict {

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::subject::Verdict;
+use super::subject::{Subject, Verdict};
 
 /// The clock of a store may run slightly faster than the clock of the test.
 pub(super) const TOO_EARLY: Duration = Duration::from_millis(50);
-/// A store may count in whole seconds, and the machine may be busy.
-pub(super) const TOO_LATE: Duration = Duration::from_secs(5);
 pub(super) const POLL: Duration = Duration::from_millis(5);
 
 /// Runs `lives` for `first`, and again for 4, 16 and 32 times as long, until the machine was quick enough to tell.
@@ -28,6 +26,7 @@ pub(super) async fn until_measured<F: Future<Output = Result<bool, String>>>(
 /// Waits until `is_gone`, whose argument counts the questions from 1. What `what` names was put after `sent`, for `ttl`.
 /// Returns whether the machine was quick enough to tell that it did not expire too early.
 pub(super) async fn expires_in_time<F: Future<Output = Result<bool, String>>>(
+    subject: &Subject,
     what: &str,
     sent: Instant,
     ttl: Duration,
@@ -41,9 +40,10 @@ pub(super) async fn expires_in_time<F: Future<Output = Result<bool, String>>>(
             break;
         }
         found = asked;
-        if asked > stored + ttl + TOO_LATE {
+        let too_late = subject.too_late(ttl);
+        if asked > stored + ttl + too_late {
             return Err(format!(
-                "{what} for {ttl:?} is still there {TOO_LATE:?} after it should have expired"
+                "{what} for {ttl:?} is still there {too_late:?} after it should have expired"
             ));
         }
         sleep(POLL).await;

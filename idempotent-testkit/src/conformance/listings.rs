@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::expiry::{SHORT, wait_until_expired};
-use super::subject::{LONG, MOST_PAGES, Subject, Verdict, expect_answer, expect_ttl, never_ends};
+use super::subject::{LONG, MOST_PAGES, Subject, Verdict, expect_answer, never_ends};
 use idempotent_runtime::store::{LISTED_BYTES, Listed, Swap};
 
 const VALUE: Bytes = Bytes::from_static(b"value");
@@ -22,7 +22,7 @@ pub(super) async fn a_record_is_listed_with_its_head_and_its_ttl(subject: Subjec
         let head = value.slice(..value.len().min(LISTED_BYTES));
         expect_answer("the bytes in a listing", &record.head, &head)?;
         let ttl = record.ttl.ok_or("`list` returned no time to live")?;
-        expect_ttl(ttl, LONG)?;
+        subject.expect_ttl(ttl, LONG)?;
     }
     Ok(())
 }

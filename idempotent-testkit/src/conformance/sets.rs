@@ -160,7 +160,7 @@ async fn remembered(subject: &Subject, racer: usize, retention: Duration) -> Res
         let again = subject.set_insert(&set, &member, &YOURS, retention).await?;
         Ok(again == Claim::Claimed)
     };
-    expires_in_time("a member", begun, retention, is_gone).await
+    expires_in_time(subject, "a member", begun, retention, is_gone).await
 }
 
 fn owner_of(racer: usize) -> Bytes {

@@ -21,6 +21,9 @@ pub(super) const LONG: Duration = Duration::from_mins(10);
 /// Longer than any case runs, and so different from [`LONG`] that even a store that counts in minutes distinguishes them.
 pub(super) const LONGER: Duration = Duration::from_mins(100);
 
+/// A store may count in whole seconds, and the machine may be busy.
+const TOO_LATE: Duration = Duration::from_secs(5);
+
 /// Enough for all keys of a server that many tests share.
 pub(super) const MOST_PAGES: u32 = 20_000;
 
@@ -228,6 +231,23 @@ impl Subject {
         expect_answer("`get`", &self.get(key).await?, &None)
     }
 
+    /// Checks that the time that the store reports as remaining is about `ttl`.
+    pub(super) fn expect_ttl(&self, remaining: Duration, ttl: Duration) -> Verdict {
+        // A case ends long before half of `ttl` has passed. A store may count in seconds, rounded up.
+        let most = ttl + Duration::from_secs(2) + self.store.resolution(ttl);
+        if ttl / 2 < remaining && remaining <= most {
+            return Ok(());
+        }
+        Err(format!(
+            "the store reported that the record or window lasts {remaining:?} more, but it must last about {ttl:?}"
+        ))
+    }
+
+    /// How long after its time to live a record must be gone. The machine may be busy.
+    pub(super) fn too_late(&self, ttl: Duration) -> Duration {
+        TOO_LATE + self.store.resolution(ttl)
+    }
+
     /// Runs `race` for all `racers` at the same time. Returns their answers in the order of the racers.
     pub(super) async fn race<T, F, R>(&self, racers: usize, race: F) -> Result<Vec<T>, String>
     where
@@ -266,17 +286,6 @@ pub(super) fn expect_answer<T: PartialEq + fmt::Debug>(
     let (found, expected) = (short(found), short(expected));
     Err(format!(
         "{what} returned {found}, but must return {expected}"
-    ))
-}
-
-/// Checks that the time that a store reports as remaining is about `ttl`.
-pub(super) fn expect_ttl(remaining: Duration, ttl: Duration) -> Verdict {
-    // A case ends long before half of `ttl` has passed. A store may count in seconds, rounded up.
-    if ttl / 2 < remaining && remaining <= ttl + Duration::from_secs(2) {
-        return Ok(());
-    }
-    Err(format!(
-        "the store reported that the record or window lasts {remaining:?} more, but it must last about {ttl:?}"
     ))
 }
 

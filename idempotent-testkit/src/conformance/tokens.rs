@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::expiry::{SHORT, wait_until_expired};
 use super::lifetime::{TOO_EARLY, expires_in_time, until_measured};
 use super::races::{RACERS, ROUNDS, expect_losers, value_of, winner};
-use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer, expect_ttl};
+use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
@@ -46,7 +46,7 @@ pub(super) async fn another_value_is_not_exchanged(subject: Subject) -> Verdict 
             &swap,
             &Swap::Other(FIRST),
         )?;
-        expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
+        subject.expect_ttl(subject.expect_stored(&key, &FIRST).await?, LONG)?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub(super) async fn a_repeated_exchange_is_done_again(subject: Subject) -> Verdi
     for _ in 0..2 {
         let swap = subject.exchange(&key, &FIRST, &SECOND).await?;
         expect_answer("`exchange`", &swap, &Swap::Done)?;
-        expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)?;
+        subject.expect_ttl(subject.expect_stored(&key, &SECOND).await?, LONG)?;
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(super) async fn an_exchange_does_not_change_the_ttl(subject: Subject) -> Ver
         for (expected, value) in [(FIRST, SECOND), (SECOND, FIRST), (FIRST, FIRST)] {
             let swap = subject.exchange(&key, &expected, &value).await?;
             expect_answer("`exchange`", &swap, &Swap::Done)?;
-            expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
+            subject.expect_ttl(subject.expect_stored(&key, &value).await?, ttl)?;
         }
     }
     Ok(())
@@ -85,7 +85,7 @@ pub(super) async fn an_exchanged_record_expires_at_its_first_time(subject: Subje
         }
         expect_answer("`exchange`", &swap, &Swap::Done)?;
         let is_gone = async |_| Ok(subject.get(&key).await?.is_none());
-        expires_in_time("an exchanged record", sent, ttl, is_gone).await
+        expires_in_time(&subject, "an exchanged record", sent, ttl, is_gone).await
     };
     until_measured(SHORT, lives).await
 }
