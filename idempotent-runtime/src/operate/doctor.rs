@@ -155,6 +155,10 @@ fn durability(durability: Durability) -> Option<Finding> {
             Level::Fine,
             "a record is on the replicas before the store acknowledges it",
         ),
+        Durability::Quorum => (
+            Level::Fine,
+            "a record is on the disks of most members before the store acknowledges it",
+        ),
         Durability::Sql => (
             Level::Fine,
             "a record is committed before the store acknowledges it",

@@ -21,6 +21,8 @@ pub enum Durability {
         /// The number of servers in addition to the primary.
         replicas: u32,
     },
+    /// Most of the members of a cluster: each of them syncs a record to its disk before the acknowledgement.
+    Quorum,
     /// The database: it commits a record before the acknowledgement.
     Sql,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Durability {
             Self::Server => f.write_str("server"),
             Self::Fsync => f.write_str("fsync"),
             Self::Replicated { replicas } => write!(f, "replicated({replicas})"),
+            Self::Quorum => f.write_str("quorum"),
             Self::Sql => f.write_str("sql"),
         }
     }
