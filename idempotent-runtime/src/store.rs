@@ -38,6 +38,7 @@ mod wrap;
 pub use self::answer::{Claim, Count, Entry, Fence, FencedClaim, Hint, Swap};
 pub use self::contract::{Store, claim_fenced_in_steps};
 pub use self::durability::Durability;
+pub use self::fencing::{DrawnFence, draw_fence};
 pub use self::filter::{BloomFilter, BloomStats};
 pub(crate) use self::filter::{ERROR_RATES, MOST_BITS, Shape};
 pub use self::finding::{Finding, Level, Mechanism};

@@ -74,7 +74,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim that
     /// finds this record without an end [has taken over](super::Fence::took_over). The end of a call replaces the record.
     ///
-    /// By default this is [`claim_fenced_in_steps`]: a number costs two more round trips, three if there is a last number.
+    /// By default this is [`claim_fenced_in_steps`]: a number costs two more round trips, three if there is a last number. A store that
+    /// writes two keys in one atomic step asks [`draw_fence`](super::draw_fence) for the second record.
     ///
     /// # Errors
     ///
@@ -338,16 +339,16 @@ pub async fn claim_fenced_in_steps<S: Store + ?Sized>(
     if let Claim::Taken(other) = store.claim(key, value, ttl).await? {
         return Ok(FencedClaim::Taken(other));
     }
-    let (fence_ttl, mut stored) = (fencing::fence_ttl(ttl), None);
+    let mut stored = None;
     let draw = async {
         loop {
-            let drawn = fencing::draw(stored.as_ref(), value)?;
+            let drawn = fencing::draw_fence(stored.as_ref(), value, ttl)?;
             let Some(record) = &drawn.record else {
                 return Ok(drawn.fence);
             };
             let swap = match &stored {
-                None => fencing::swap(store.claim(fence_key, record, fence_ttl).await?),
-                Some(stored) => store.replace(fence_key, stored, record, fence_ttl).await?,
+                None => fencing::swap(store.claim(fence_key, record, drawn.ttl).await?),
+                Some(stored) => store.replace(fence_key, stored, record, drawn.ttl).await?,
             };
             stored = match swap {
                 Swap::Done => return Ok(drawn.fence),

@@ -21,26 +21,43 @@ pub(crate) fn fence_ttl(ttl: Duration) -> Duration {
     ttl.max(SHORTEST_LIFE)
 }
 
-/// A number for a claim.
-pub(super) struct Drawn {
-    pub(super) fence: Fence,
-    /// What must be stored; `None` if the claim has its number already, because the reply to an earlier request was lost.
-    pub(super) record: Option<Bytes>,
+/// The answer of [`draw_fence`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrawnFence {
+    /// The fence of the claim.
+    pub fence: Fence,
+    /// What the store must store under the key of the fence, together with the claim. `None` if the claim has its fence already, because
+    /// the reply to an earlier request was lost.
+    pub record: Option<Bytes>,
+    /// For how long the record is stored.
+    pub ttl: Duration,
 }
 
-/// The next number after the record `stored`, for the claim with the record `claim`.
-pub(super) fn draw(stored: Option<&Bytes>, claim: &Bytes) -> Result<Drawn, StoreError> {
+/// Draws the next fence after the record `stored`, for the claim with the record `claim` and its `ttl`: for a store that writes both
+/// in one atomic step, which also compares that `stored` has not changed.
+///
+/// # Errors
+///
+/// `Misconfigured` if `stored` is not a fence.
+pub fn draw_fence(
+    stored: Option<&Bytes>,
+    claim: &Bytes,
+    ttl: Duration,
+) -> Result<DrawnFence, StoreError> {
+    let ttl = fence_ttl(ttl);
     let last = stored.map(|stored| FenceLine::read(stored)).transpose()?;
     if let Some(own) = last.filter(|last| last.open_claim() == Some(claim)) {
-        return Ok(Drawn {
+        return Ok(DrawnFence {
             fence: own.into(),
             record: None,
+            ttl,
         });
     }
     let next = FenceLine::next(last, claim, microseconds());
-    Ok(Drawn {
+    Ok(DrawnFence {
         fence: next.into(),
         record: Some(next.write()),
+        ttl,
     })
 }
 
