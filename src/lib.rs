@@ -63,6 +63,8 @@ pub mod integrations {
     pub use idempotent_http::integrations::utoipa;
 }
 
+#[cfg(feature = "etcd")]
+pub use idempotent_etcd::EtcdStore;
 #[cfg(feature = "mysql")]
 pub use idempotent_runtime::MySqlStore;
 #[cfg(feature = "postgres")]

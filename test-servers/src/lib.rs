@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg(unix)]
 
+mod etcd;
 mod mariadb;
 mod pgbouncer;
 mod ports;
@@ -11,6 +12,7 @@ mod shared;
 mod sql_server;
 mod supervisor;
 
+pub use self::etcd::{EtcdCluster, EtcdMember};
 pub use self::mariadb::MariaDbServer;
 pub use self::pgbouncer::PgBouncer;
 pub use self::postgres::PostgresServer;

@@ -44,7 +44,8 @@ fn unknown_scheme(url: &str) -> SetupError {
         "the URL of the store has no known scheme"
     };
     let more = UrlScheme::all().flat_map(UrlScheme::schemes);
-    let more: String = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
+    let more: Vec<_> = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
+    let more = more.concat();
     SetupError::new(format!(
         "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), {more}\
          `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`, in small letters"

@@ -1,0 +1,250 @@
+//! Sends requests to one member after the other.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt as _};
+use http::uri::PathAndQuery;
+use tonic::client::Grpc;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
+use tonic::{Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+
+use crate::failure::{is_auth_off, is_stale_token, is_unknown, is_unsent};
+use crate::wire::{Authenticate, Method};
+
+/// The members of a cluster. Requests go to one member until it fails or does not answer; then they go to the next.
+pub(crate) struct Client {
+    members: Vec<Member>,
+    current: AtomicUsize,
+    login: Option<Authenticate>,
+    is_encrypted: bool,
+    token: Mutex<Option<MetadataValue<Ascii>>>,
+}
+
+/// A member, by its address.
+pub(crate) struct Member {
+    pub(crate) address: String,
+    channel: Channel,
+}
+
+/// The largest reply: a record and what is around it.
+const LARGEST_REPLY: usize = 64 << 20;
+/// A server closes a connection with more pings than one in five seconds.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(2);
+
+impl Client {
+    /// Does not connect before the first request.
+    pub(crate) fn new(
+        addresses: &[String],
+        login: Option<Authenticate>,
+        tls: Option<&ClientTlsConfig>,
+    ) -> Result<Self, Error> {
+        let members = addresses.iter().map(|address| {
+            let scheme = if tls.is_some() { "https" } else { "http" };
+            let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
+                .connect_timeout(CONNECT)
+                .http2_keep_alive_interval(PING)
+                .keep_alive_timeout(PONG)
+                .tcp_nodelay(true);
+            if let Some(tls) = tls {
+                endpoint = endpoint.tls_config(tls.clone())?;
+            }
+            Ok(Member {
+                address: address.clone(),
+                channel: endpoint.connect_lazy(),
+            })
+        });
+        let members = members.collect::<Result<Vec<_>, Error>>()?;
+        // Processes begin with different members.
+        let random = RandomState::new().hash_one(0) % members.len() as u64;
+        Ok(Self {
+            members,
+            current: AtomicUsize::new(usize::try_from(random).unwrap_or_default()),
+            login,
+            is_encrypted: tls.is_some(),
+            token: Mutex::default(),
+        })
+    }
+
+    /// Sends a request until a member answers, once to each member at most. A request whose outcome is unknown is not sent again.
+    pub(crate) async fn call<M: Method>(&self, request: M) -> Result<M::Reply, Status> {
+        let mut renews = self.login.is_some();
+        let mut left = self.members.len();
+        loop {
+            let doubt = self.doubt();
+            let answer = self.ask(doubt.member(), request.clone()).await;
+            let Err(status) = answer else {
+                doubt.clear();
+                return answer;
+            };
+            if renews && is_stale_token(&status) {
+                doubt.clear();
+                self.set_token(None);
+                renews = false;
+                continue;
+            }
+            if is_unsent(&status) && left > 1 {
+                left -= 1;
+                continue;
+            }
+            if !is_unsent(&status) && !is_unknown(&status) {
+                doubt.clear();
+            }
+            return Err(status);
+        }
+    }
+
+    /// Opens a stream of replies to one request.
+    pub(crate) async fn stream<M: Method>(
+        &self,
+        request: M,
+    ) -> Result<Streaming<M::Reply>, Status> {
+        let doubt = self.doubt();
+        let member = doubt.member();
+        // The stream of requests never ends, or the server would end the stream of replies.
+        let requests = stream::iter([request]).chain(stream::pending());
+        let requests = self.request(member, requests).await?;
+        let path = PathAndQuery::from_static(M::PATH);
+        let mut grpc = ready(member).await?;
+        let replies = grpc.streaming(requests, path, ProstCodec::default()).await;
+        let replies = replies.inspect_err(|status| {
+            if is_stale_token(status) {
+                self.set_token(None);
+            }
+        })?;
+        doubt.clear();
+        Ok(replies.into_inner())
+    }
+
+    /// Sends a request to this member.
+    pub(crate) async fn ask<M: Method>(
+        &self,
+        member: &Member,
+        request: M,
+    ) -> Result<M::Reply, Status> {
+        let request = self.request(member, request).await?;
+        unary::<M>(member, request).await
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    pub(crate) fn has_login(&self) -> bool {
+        self.login.is_some()
+    }
+
+    /// A request with the token of the user. A member that has no leader refuses it at once.
+    async fn request<T>(&self, member: &Member, message: T) -> Result<Request<T>, Status> {
+        let mut request = Request::new(message);
+        let metadata = request.metadata_mut();
+        metadata.insert("hasleader", MetadataValue::from_static("true"));
+        if let Some(token) = self.token(member).await? {
+            metadata.insert("token", token);
+        }
+        Ok(request)
+    }
+
+    async fn token(&self, member: &Member) -> Result<Option<MetadataValue<Ascii>>, Status> {
+        let Some(login) = &self.login else {
+            return Ok(None);
+        };
+        let known = self.lock_token().clone();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let granted = match unary::<Authenticate>(member, Request::new(login.clone())).await {
+            Err(status) if is_auth_off(&status) => return Ok(None),
+            granted => granted?.token,
+        };
+        let token = MetadataValue::try_from(granted)
+            .map_err(|_| Status::unauthenticated("the token is not text"))?;
+        self.set_token(Some(token.clone()));
+        Ok(Some(token))
+    }
+
+    fn set_token(&self, token: Option<MetadataValue<Ascii>>) {
+        *self.lock_token() = token;
+    }
+
+    fn lock_token(&self) -> MutexGuard<'_, Option<MetadataValue<Ascii>>> {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn doubt(&self) -> Doubt<'_> {
+        let current = self.current.load(Ordering::Relaxed);
+        Doubt {
+            client: self,
+            current,
+        }
+    }
+}
+
+/// Sends a request to this member without a user.
+pub(crate) async fn ask_plainly<M: Method>(
+    member: &Member,
+    request: M,
+) -> Result<M::Reply, Status> {
+    unary::<M>(member, Request::new(request)).await
+}
+
+async fn unary<M: Method>(member: &Member, request: Request<M>) -> Result<M::Reply, Status> {
+    let path = PathAndQuery::from_static(M::PATH);
+    let mut grpc = ready(member).await?;
+    let codec = ProstCodec::<M, M::Reply>::default();
+    let reply = grpc.unary(request, path, codec).await?;
+    Ok(reply.into_inner())
+}
+
+async fn ready(member: &Member) -> Result<Grpc<Channel>, Status> {
+    let grpc = Grpc::new(member.channel.clone());
+    let mut grpc = grpc.max_decoding_message_size(LARGEST_REPLY);
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::from_error(Box::new(error)))?;
+    Ok(grpc)
+}
+
+/// Doubt about a member while it has not answered. If a request fails, or its future is dropped, later requests go to the next member.
+struct Doubt<'a> {
+    client: &'a Client,
+    current: usize,
+}
+
+impl<'a> Doubt<'a> {
+    fn member(&self) -> &'a Member {
+        let members = &self.client.members;
+        &members[self.current % members.len()]
+    }
+
+    /// The member has answered.
+    fn clear(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        // Of many requests that fail at once only one moves on.
+        let (from, to) = (self.current, self.current.wrapping_add(1));
+        let current = &self.client.current;
+        let _ = current.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.members.iter().map(|member| &member.address);
+        f.debug_list().entries(addresses).finish()
+    }
+}

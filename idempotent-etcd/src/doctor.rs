@@ -1,0 +1,188 @@
+//! Findings about the setup of a cluster.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use idempotent_runtime::store::Finding;
+use idempotent_runtime::store::Level::{Fine, Note, Problem, Warning};
+use tokio::time::timeout;
+use tonic::{Code, Status};
+
+use crate::client::{Client, Member};
+use crate::wire::{self, Alarm, Authenticate, MemberList, Method, Range, StatusReply};
+
+/// The quota of a database without `--quota-backend-bytes`.
+const DEFAULT_QUOTA: i64 = 2 << 30;
+/// So many revisions without a compaction are a sign that there is none.
+const MANY_REVISIONS: i64 = 100_000;
+
+/// Asks all members.
+pub(crate) async fn examine(client: &Client, deadline: Duration) -> Vec<Finding> {
+    let examination = Examination { client, deadline };
+    let asked = client
+        .members()
+        .iter()
+        .map(async |member| (member, examination.ask(member, wire::Status {}).await));
+    let asked = join_all(asked).await;
+    let mut findings: Vec<_> = asked
+        .iter()
+        .map(|(member, answer)| status(member, answer))
+        .collect();
+    let answering = asked.iter().find(|(_, answer)| answer.is_ok());
+    let Some((member, _)) = answering else {
+        return findings;
+    };
+    findings.extend(examination.members(member).await);
+    findings.extend(examination.alarms(member).await);
+    findings.extend(examination.compaction(member).await);
+    findings.extend(examination.access(member).await);
+    findings
+}
+
+/// Whether a member answers and has a leader, and how full its database is.
+fn status(member: &Member, answer: &Result<StatusReply, Status>) -> Finding {
+    let address = &member.address;
+    let status = match answer {
+        Ok(status) if status.leader != 0 => status,
+        Err(status) if !status.message().contains("no leader") => {
+            let found = format!(
+                "the member {address} does not answer: {}",
+                status.message().escape_debug()
+            );
+            let advice = "check whether it runs and can be reached; calls go to the other members";
+            return Finding::new(Warning, found).advise(advice);
+        }
+        _ => {
+            let found = format!("the member {address} has no leader, so it refuses all calls");
+            return Finding::new(Problem, found)
+                .advise("start the other members: most of them must reach each other");
+        }
+    };
+    let quota = match status.db_size_quota {
+        0 => DEFAULT_QUOTA,
+        quota => quota,
+    };
+    let (size, version) = (status.db_size, status.version.escape_debug());
+    let found = format!(
+        "etcd {version} at {address}: its database has {} of {} MiB (the quota; members before 3.6 do not tell theirs, which is 2048 MiB \
+         by default)",
+        size >> 20,
+        quota >> 20
+    );
+    if size < quota / 5 * 4 {
+        return Finding::new(Fine, found);
+    }
+    Finding::new(Warning, found).advise(
+        "compact, defragment, and store smaller or shorter-lived results, or raise `--quota-backend-bytes`: a full database refuses \
+         claims, results and removals",
+    )
+}
+
+struct Examination<'a> {
+    client: &'a Client,
+    deadline: Duration,
+}
+
+impl Examination<'_> {
+    async fn ask<M: Method>(&self, member: &Member, request: M) -> Result<M::Reply, Status> {
+        let answer = timeout(self.deadline, self.client.ask(member, request)).await;
+        answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")))
+    }
+
+    async fn members(&self, member: &Member) -> Option<Finding> {
+        let listed = self.ask(member, MemberList {}).await.ok()?.members;
+        let voters = listed.iter().filter(|member| !member.is_learner).count();
+        Some(match voters {
+            0 | 1 => Finding::new(
+                Warning,
+                "the cluster has one member: its loss loses every record",
+            )
+            .advise("run three members on three machines"),
+            2 => Finding::new(
+                Warning,
+                "the cluster has two members: the loss of one stops all calls",
+            )
+            .advise("run three members on three machines"),
+            _ => Finding::new(
+                Fine,
+                format!(
+                    "the cluster has {voters} members, and {} may fail",
+                    (voters - 1) / 2
+                ),
+            ),
+        })
+    }
+
+    async fn alarms(&self, member: &Member) -> Vec<Finding> {
+        let alarms = match self.ask(member, Alarm {}).await {
+            Ok(reply) => reply.alarms,
+            Err(_) => return Vec::new(),
+        };
+        let findings = alarms.iter().map(|raised| match raised.alarm {
+            1 => Finding::new(Problem, "the alarm NOSPACE is on: claims, results and removals are refused").advise(
+                "compact and defragment, raise `--quota-backend-bytes` if that is not enough, then `etcdctl alarm disarm`",
+            ),
+            _ => Finding::new(Problem, "the alarm CORRUPT is on: members differ in their data")
+                .advise("restore the member from the others, then `etcdctl alarm disarm`"),
+        });
+        findings.collect()
+    }
+
+    /// Whether old revisions are removed. No method of etcd tells the setting, so this looks for the oldest revision.
+    async fn compaction(&self, member: &Member) -> Option<Finding> {
+        let mut range = Range {
+            count_only: true,
+            ..Range::of(&Bytes::from_static(b"idempotence"))
+        };
+        let newest = self.ask(member, range.clone()).await.ok()?.header?.revision;
+        range.revision = 1;
+        let is_kept = self.ask(member, range).await.is_ok();
+        (is_kept && newest > MANY_REVISIONS).then(|| {
+            let found =
+                format!("all {newest} revisions are kept: the database grows until it is full");
+            Finding::new(Warning, found).advise(
+                "start etcd with `--auto-compaction-mode=periodic --auto-compaction-retention=5m`",
+            )
+        })
+    }
+
+    /// Whether users and TLS are on.
+    async fn access(&self, member: &Member) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let nobody = Authenticate {
+            name: String::new(),
+            password: String::new(),
+        };
+        let is_off = match self.ask_without_login(member, nobody).await {
+            Err(status) => {
+                status.code() == Code::FailedPrecondition
+                    && status.message().contains("not enabled")
+            }
+            Ok(_) => false,
+        };
+        if is_off {
+            let advice = if self.client.has_login() {
+                "run `etcdctl auth enable`: the user of the URL is not checked"
+            } else {
+                "add users, run `etcdctl auth enable`, and write `user:password@` into the URL"
+            };
+            let found = "auth is off: every program that reaches the members can change records";
+            findings.push(Finding::new(Note, found).advise(advice));
+        }
+        if !self.client.is_encrypted() {
+            let found = "TLS is off: the network reads records and passwords";
+            findings.push(Finding::new(Note, found).advise("connect by `etcds://`"));
+        }
+        findings
+    }
+
+    async fn ask_without_login<M: Method>(
+        &self,
+        member: &Member,
+        request: M,
+    ) -> Result<M::Reply, Status> {
+        let answer = timeout(self.deadline, crate::client::ask_plainly(member, request)).await;
+        answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")))
+    }
+}

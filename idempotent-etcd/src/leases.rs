@@ -1,0 +1,189 @@
+//! Leases that claims share.
+//!
+//! A record of etcd expires with its lease. A lease for each claim would cost a second write, and etcd ends only a thousand leases in a
+//! second. So all records of about one time to live share a lease for a while: a lease outlives the time to live by this while.
+//! No lease is ever prolonged for a claim, so a lease never ends earlier than it was granted for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use idempotent_runtime::store::{StoreError, StoreErrorKind};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tonic::Status;
+
+use crate::client::Client;
+use crate::failure::error;
+use crate::wire::Grant;
+
+/// How much longer than `ttl` a record may live: etcd counts in seconds, has no lease below two seconds, and looks for ended leases
+/// twice in a second; and a lease is shared.
+pub(crate) fn resolution(ttl: Duration) -> Duration {
+    Duration::from_millis(2500) + 2 * ttl / SHARE
+}
+
+/// A lease is shared for this part of its time to live, and at least for a second. So a process has at most twice as many leases at
+/// once for each time to live.
+const SHARE: u32 = 7200;
+/// The longest lease of etcd, in seconds.
+const LONGEST: u64 = 9_000_000_000;
+/// More times to live than this are forgotten when their leases are no longer shared.
+const MANY: usize = 256;
+
+/// The leases of a store.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    client: Arc<Client>,
+    shared: Mutex<HashMap<u64, Arc<Slot>>>,
+}
+
+/// The leases for a time to live.
+#[derive(Debug, Default)]
+struct Slot {
+    newest: Mutex<Option<Granted>>,
+    /// Its holder grants the next lease.
+    turn: Arc<Turn<()>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Granted {
+    id: i64,
+    lasts: Duration,
+    /// Before the lease was asked for. The clock of the day also counts the time that a machine sleeps.
+    asked: (Instant, SystemTime),
+}
+
+impl Granted {
+    /// How long the lease lasts at least from now on.
+    fn remains(&self) -> Duration {
+        let (instant, day) = self.asked;
+        let age = instant.elapsed().max(day.elapsed().unwrap_or_default());
+        self.lasts.saturating_sub(age)
+    }
+}
+
+impl Leases {
+    pub(crate) fn new(client: Arc<Client>) -> Self {
+        Self {
+            client,
+            shared: Mutex::default(),
+        }
+    }
+
+    /// A lease that lasts at least `ttl` from now on. Costs a round trip if there is none, or none is granted ahead.
+    pub(crate) async fn lasting(&self, ttl: Duration) -> Result<i64, StoreError> {
+        let ttl = ttl.min(Duration::from_secs(LONGEST / 2));
+        let (window, seconds) = times(ttl);
+        let slot = self.slot(seconds);
+        if let Some((id, remains)) = slot.lasting(ttl) {
+            let is_nearly_over = remains < ttl + Duration::from_secs(window) / 2;
+            if is_nearly_over && let Ok(turn) = Arc::clone(&slot.turn).try_lock_owned() {
+                // A failure shows again when a claim needs the lease.
+                drop(self.grant(&slot, turn, seconds + window));
+            }
+            return Ok(id);
+        }
+        let turn = Arc::clone(&slot.turn).lock_owned().await;
+        // The holder of the turn before may have granted it.
+        if let Some((id, _)) = slot.lasting(ttl) {
+            return Ok(id);
+        }
+        match self.grant(&slot, turn, seconds + window).await {
+            Ok(granted) => granted.map_err(|status| unsent(&status)),
+            Err(_) => Err(unsent(&Status::aborted("the runtime ends"))),
+        }
+    }
+
+    /// Grants a lease, in a task, because a dropped call would lose a lease that the next call needs.
+    fn grant(
+        &self,
+        slot: &Arc<Slot>,
+        turn: OwnedMutexGuard<()>,
+        seconds: u64,
+    ) -> JoinHandle<Result<i64, Status>> {
+        let (client, slot) = (Arc::clone(&self.client), Arc::clone(slot));
+        tokio::spawn(async move {
+            let asked = (Instant::now(), SystemTime::now());
+            let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
+            let lease = client.call(Grant { ttl }).await?;
+            let lasts = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or_default());
+            let id = lease.id;
+            *slot.newest() = Some(Granted { id, lasts, asked });
+            drop(turn);
+            Ok(id)
+        })
+    }
+
+    /// Forgets a lease that the server no longer has.
+    pub(crate) fn forget(&self, id: i64) {
+        for slot in self.slots().values() {
+            slot.newest().take_if(|granted| granted.id == id);
+        }
+    }
+
+    fn slot(&self, seconds: u64) -> Arc<Slot> {
+        let mut slots = self.slots();
+        if slots.len() > MANY {
+            slots.retain(|seconds, slot| {
+                let remains = slot.newest().map(|granted| granted.remains());
+                remains.is_some_and(|remains| remains.as_secs() >= *seconds)
+                    || Arc::strong_count(slot) > 1
+            });
+        }
+        Arc::clone(slots.entry(seconds).or_default())
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<u64, Arc<Slot>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// The newest lease and how long it lasts at least, if that is `ttl` or more.
+    fn lasting(&self, ttl: Duration) -> Option<(i64, Duration)> {
+        let newest = self.newest().map(|granted| (granted.id, granted.remains()));
+        newest.filter(|(_, remains)| *remains >= ttl)
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Option<Granted>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// For how many seconds a lease for `ttl` is shared, and `ttl` in whole seconds, or in whole windows if they are longer.
+fn times(ttl: Duration) -> (u64, u64) {
+    let window = (ttl / SHARE).as_secs().max(1);
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    (window, seconds.div_ceil(window) * window)
+}
+
+/// Without a lease the operation itself was not sent.
+fn unsent(status: &Status) -> StoreError {
+    let error = error(status);
+    if error.kind() != StoreErrorKind::Unknown {
+        return error;
+    }
+    StoreError::new(StoreErrorKind::NotApplied, error).reason("did not grant a lease")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_at_least_as_long_as_the_record_and_not_longer_than_the_resolution_says() {
+        let times_to_live = (0..100_000).map(|step| Duration::from_millis(1 + step * step / 10));
+        for ttl in times_to_live {
+            let (window, seconds) = times(ttl);
+            let lease = Duration::from_secs(seconds + window);
+            assert!(lease >= ttl + Duration::from_secs(window), "{ttl:?}");
+            // etcd looks for ended leases twice in a second.
+            assert!(
+                lease + Duration::from_millis(500) <= ttl + resolution(ttl),
+                "{ttl:?}"
+            );
+        }
+    }
+}
