@@ -4,8 +4,11 @@ mod client;
 mod doctor;
 mod failure;
 mod leases;
+mod listing;
+mod records;
 mod store;
 mod url;
+mod watches;
 mod wire;
 
 use std::sync::Arc;

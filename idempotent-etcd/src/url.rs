@@ -101,7 +101,7 @@ fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig
             }
             "ca" => roots = Some(read(value, "names a file in `ca` that cannot be read")?),
             "cert" => {
-                certificate = Some(read(value, "names a file in `cert` that cannot be read")?)
+                certificate = Some(read(value, "names a file in `cert` that cannot be read")?);
             }
             "key" => key = Some(read(value, "names a file in `key` that cannot be read")?),
             "server_name" => tls = tls.domain_name(decode(value)?),
