@@ -15,8 +15,8 @@ pub use idempotent_runtime::{
     Hint, Idempotency, IdempotencyContext, InvalidRequestId, KeyPart, Lang, Limited, ListedCall,
     Listing, Mechanism, MemoryStore, Observer, OnCancel, OnLeaseLost, OnStoreError, Once,
     OneIntent, Origin, Outcome, Peek, Redeemed, Release, Renew, Replay, RequestId, RunEach,
-    SeenSet, SeenSetBuilder, Setting, Settings, SetupError, Store, StoreError, StoreErrorKind,
-    Token, Tokens, Translation, endpoints,
+    SeenSet, SeenSetBuilder, Setting, Settings, Settle, SetupError, Store, StoreError,
+    StoreErrorKind, Token, Tokens, Translation, endpoints,
 };
 
 #[doc = include_str!("links.md")]

@@ -65,6 +65,7 @@ fn rows(info: &EndpointInfo) -> Vec<[String; 3]> {
             "on_store_error",
             info.on_store_error().map(ToString::to_string),
         ),
+        ("settle", info.settle().map(ToString::to_string)),
         ("disabled", info.disabled().map(ToString::to_string)),
     ];
     let all = durations.into_iter().chain(others);

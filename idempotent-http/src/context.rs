@@ -75,7 +75,8 @@ pub enum IdempotencyOutcome {
     Unguarded,
     /// The handler ran, but the store did not confirm in time that its response is stored, or that the key is free. The layer
     /// tries again in the background, and the event `unrecorded` reports if that fails, too. Or the store has no room for the
-    /// response: the key stays taken for the `ttl`, and the layer stores a tombstone when there is room.
+    /// response: the key stays taken for the `ttl`, and the layer stores a tombstone when there is room. With
+    /// [`Settle::Background`](idempotent_runtime::Settle::Background) nearly every handler that ran ends like this.
     Unconfirmed,
     /// The handler ran, but its response is not stored, and the key was not freed: the key has another record or none, because
     /// the lease was lost or an operator has freed the key. An equal request may have run, too.

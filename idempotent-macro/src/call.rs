@@ -184,6 +184,9 @@ impl Call<'_> {
         if let Some(on_store_error) = options.on_store_error.map(variant) {
             policy.extend(mixed!(.on_store_error(#private::OnStoreError::#on_store_error)));
         }
+        if let Some(settle) = options.settle.map(variant) {
+            policy.extend(mixed!(.settle(#private::Settle::#settle)));
+        }
         if let Some(wait) = &options.wait {
             policy.extend(mixed!(.wait(#wait)));
         }

@@ -11,7 +11,7 @@ use crate::error::{Errors, List, closest, error};
 use crate::function::Function;
 use crate::key::Key;
 use crate::span::span;
-use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
+use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew, Settle};
 
 /// The table of the options: from each row come the field, the name in the attribute (unless it is the field's name), the value
 /// that errors show as an example, and what reads `value`. Without the option, the field has the default of its type.
@@ -78,6 +78,7 @@ options! {
     on_duplicate: Option<Expr>, "...", Some(value::function(name, value)?);
     error: Option<Expr>, "|error| error.to_string()", Some(value::function(name, value)?);
     on_store_error: Option<OnStoreError>, "\"run\"", Some(OnStoreError::new(name, &value)?);
+    settle: Option<Settle>, "\"background\"", Some(Settle::new(name, &value)?);
     success: Option<Expr>, "|outcome| outcome.is_ok()", Some(value::function(name, value)?);
     tx: Option<Ident>, "tx", Some(value::argument(name, &value)?);
     /// The pool on which the guard begins the transaction.

@@ -345,6 +345,13 @@ fn check_tx(options: &Options, errors: &mut Errors) {
             "leave `on_store_error` out",
         ));
     }
+    if let Some(span) = options.written("settle") {
+        errors.push(error(
+            span,
+            "`settle` cannot be combined with `tx`, which commits the end of the call with the work",
+            "leave `settle` out",
+        ));
+    }
 }
 
 fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {

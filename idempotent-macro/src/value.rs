@@ -34,6 +34,12 @@ pub enum OnStoreError {
     Run,
 }
 
+#[derive(Debug, Clone, Copy)]
+pub enum Settle {
+    Await,
+    Background,
+}
+
 pub enum Renew {
     Yes,
     No,
@@ -80,6 +86,13 @@ impl OnStoreError {
             value,
             &[("refuse", Self::Refuse), ("run", Self::Run)],
         )
+    }
+}
+
+impl Settle {
+    pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
+        let words = [("await", Self::Await), ("background", Self::Background)];
+        word(option, value, &words)
     }
 }
 

@@ -76,7 +76,7 @@ pub use observe::{Event, EventKind, Observer};
 pub use operate::doctor::Diagnosis;
 pub use operate::listing::{ListedCall, Listing};
 pub use operate::peek::Peek;
-pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew, Settle};
 pub use protocol::body_context::{AnyIntent, Fenced, IdempotencyContext, OneIntent};
 pub use protocol::token::Token;
 pub use protocol::token::redemption::Redeemed;

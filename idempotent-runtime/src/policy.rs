@@ -65,6 +65,19 @@ pub enum OnStoreError {
     Run,
 }
 
+/// When a call returns, after its body has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Settle {
+    /// `settle = "await"`: after its end is in the store, or after the handle's deadline.
+    #[default]
+    Await,
+    /// `settle = "background"`: at once, while its end is on its way to the store.
+    ///
+    /// The call saves a round trip. If its process dies on this round trip, the key stays taken until the lease ends; with a result that
+    /// is stored, the next call then runs again although the caller had the result.
+    Background,
+}
+
 /// Where the options of a policy are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SetIn {
@@ -92,6 +105,7 @@ pub struct Policy {
     pub(crate) on_cancel: OnCancel,
     pub(crate) on_lease_lost: Option<OnLeaseLost>,
     pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) settle: Settle,
     pub(crate) wait: Option<Duration>,
     pub(crate) replay: bool,
     pub(crate) tx: bool,
@@ -142,6 +156,7 @@ impl Policy {
             on_cancel: OnCancel::Keep,
             on_lease_lost: None,
             on_store_error: None,
+            settle: Settle::Await,
             wait: None,
             replay: false,
             tx: false,
@@ -201,6 +216,13 @@ impl Policy {
     #[must_use]
     pub const fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.on_store_error = Some(on_store_error);
+        self
+    }
+
+    /// Sets when a call returns, after its body has ended. Not with [`tx`](Self::tx).
+    #[must_use]
+    pub const fn settle(mut self, settle: Settle) -> Self {
+        self.settle = settle;
         self
     }
 
@@ -292,6 +314,10 @@ impl Policy {
             (
                 self.fence && self.tx,
                 "`fence` does not go with `tx`, whose transaction orders the writes of its calls",
+            ),
+            (
+                self.settle == Settle::Background && self.tx,
+                "`settle = \"background\"` does not go with `tx`, whose transaction commits the end of the call with the work",
             ),
             (self.give_back && !self.token, "`give_back` needs a token"),
             (

@@ -15,7 +15,7 @@ pub use crate::call::key_parts::Part;
 pub use crate::call::token_text::TokenText;
 pub use crate::key::endpoint::Endpoint;
 pub use crate::key::fingerprint::KeyPart;
-pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+pub use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew, Settle};
 pub use crate::protocol::body_context::{
     AnyIntent, Fenced, HasFence, IdempotencyContext, NamesOneIntent, OneIntent,
 };

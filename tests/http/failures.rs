@@ -9,7 +9,7 @@ use http::{Response, StatusCode};
 use idempotence::http::{Decision, IdempotencyLayer, IdempotencyOutcome, LayerBuilder, Scope};
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
-    Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, StoreErrorKind,
+    Idempotency, MemoryStore, OnLeaseLost, OnStoreError, Renew, Settle, StoreErrorKind,
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -281,6 +281,26 @@ async fn an_outer_layer_sees_that_the_end_of_a_request_is_not_confirmed() {
             assert_eq!(outcome, IdempotencyOutcome::Unconfirmed);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_may_be_sent_before_the_store_has_it() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let idempotency = Idempotency::new(store.clone());
+    let layer = scoped(&idempotency)
+        .route("orders")
+        .settle(Settle::Background);
+    let guarded = Guarded::new(&layer.build(), placed);
+    let delay = Duration::from_millis(200);
+    store.next(Op::Replace, Fault::Delay(delay));
+    let began = Instant::now();
+    let first = guarded.respond("a", "").await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let outcome = first.extensions().get();
+    assert_eq!(outcome, Some(&IdempotencyOutcome::Unconfirmed));
+    // An equal request of the process waits.
+    assert!(guarded.send("a").await.is_replay());
+    assert_eq!((began.elapsed(), guarded.runs()), (delay, 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,6 +17,7 @@ mod following;
 mod guarded;
 mod hinting;
 mod hints;
+mod in_background;
 mod listing;
 mod local;
 mod lost_lease;

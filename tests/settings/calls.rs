@@ -134,3 +134,27 @@ async fn an_expression_in_an_attribute_gives_each_call_its_own_value() {
         assert_eq!(taken_for(&store, "orders.pay", ttl).await, secs(ttl));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_settles_as_the_file_says() {
+    use idempotence::testkit::{Fault, FaultyStore, Op};
+    use idempotent_runtime::Settle;
+
+    let delay = secs(1) / 10;
+    for (set, attribute, lasts) in [
+        ("background", Settle::Await, secs(0)),
+        ("await", Settle::Background, delay),
+    ] {
+        let file = File::new(&format!("[all]\nsettle = \"{set}\""));
+        let store = FaultyStore::new(MemoryStore::new());
+        let handle = file.handle_on(store.clone()).unwrap();
+        store.next(Op::Replace, Fault::Delay(delay));
+        let began = Instant::now();
+        let policy = Policy::new(secs(600)).settle(attribute);
+        call(&handle, "orders.pay", policy, 1).await.unwrap();
+        assert_eq!(began.elapsed(), lasts);
+        let line = listed(&handle, "orders.pay").unwrap();
+        let shown = format!("settle = {set} ({})", file.at(2));
+        assert!(line.contains(&shown), "{line}");
+    }
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::http::HeaderName;
 use ::http::response;
-use idempotent_runtime::{OnLeaseLost, OnStoreError, Renew};
+use idempotent_runtime::{OnLeaseLost, OnStoreError, Renew, Settle};
 
 use crate::builder::LayerBuilder;
 use crate::options::RouteOptions;
@@ -74,6 +74,13 @@ options! {
     /// get 409.
     fn on_store_error(options, on_store_error: OnStoreError) {
         options.policy = options.policy.on_store_error(on_store_error);
+    }
+
+    /// Sets when a response is sent. Default: [`Settle::Await`], after the store has it. With [`Settle::Background`] it is sent while it is
+    /// on its way to the store, one round trip earlier, and has the extension [`Unconfirmed`](crate::IdempotencyOutcome::Unconfirmed). If
+    /// the process dies on this round trip, the next equal request runs after the lease, although a client had the response.
+    fn settle(options, settle: Settle) {
+        options.policy = options.policy.settle(settle);
     }
 
     /// Sets how long the lease of a running request is renewed. Default: [`Renew::Yes`], the longer of one hour and the lease.

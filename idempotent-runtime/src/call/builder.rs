@@ -3,6 +3,7 @@
 mod also;
 mod copied;
 mod lease;
+mod settle;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -24,7 +24,7 @@ impl DrainError {
 
 impl Idempotency {
     /// Waits for background work, for at most `timeout`: bodies that run to their end after their caller dropped the call
-    /// (`on_cancel = "finish"`), and records that are not settled yet.
+    /// (`on_cancel = "finish"`), and records that are not settled yet (`settle = "background"`, or a store that did not answer in time).
     ///
     /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request.
     ///

@@ -196,7 +196,7 @@ impl Progress {
             // The leader is no longer polled. Its record has expired, or expires soon.
             _ if leader.good_until() <= now => FollowStep::StopFollowing,
             // The leader has the key.
-            _ => match self.limits.wait_until.filter(|until| *until > now) {
+            phase => match self.limits.wait_behind(lease.call(), phase, now) {
                 Some(until) if !differs => FollowStep::Wait(until.min(leader.good_until())),
                 _ => FollowStep::RefuseBehindHolder,
             },

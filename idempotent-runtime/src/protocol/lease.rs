@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use crate::error::Site;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
-use crate::policy::Release;
 use crate::policy::deadline::first_try;
 use crate::policy::times::SHORTEST_TTL;
+use crate::policy::{Release, Settle};
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::ending::Ending;
 use crate::protocol::in_flight::{InFlight, InFlightTable, Leader};
@@ -340,6 +340,11 @@ impl Lease {
     /// Notes when the record of the ended call must expire.
     pub(crate) fn hold_until(&self, until: Instant) {
         self.in_flight().state().set_hold_until(until);
+    }
+
+    /// Whether the caller gets its result before the end of the call is in the store.
+    pub(crate) fn settles_in_background(&self) -> bool {
+        self.call().policy.settle == Settle::Background && self.scheduler().is_some()
     }
 
     /// When the lease expires.

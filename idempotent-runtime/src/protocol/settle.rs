@@ -18,22 +18,27 @@ use crate::protocol::{fence, kept_claim, steps_end};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
-/// background. Without an `end` it is ready at once: this is cheaper than a second future around this future.
+/// background. Without an `end` it is ready at once: this is cheaper than a second future around this future. With
+/// `settle = "background"` it is also ready at once, unless there is no runtime for the background.
 pub(crate) fn settle(
     end: Option<(Arc<Lease>, Ending)>,
 ) -> impl Future<Output = SettleOutcome> + Send {
     let mut unsettled = Unsettled::new(end);
     async move {
-        unsettled.was_sent = true;
         let settled = match &mut unsettled.end {
             Some((lease, ending)) => {
                 let deadline = lease.call().shared.deadline();
                 // Unlike a `match`, this does not store the immediate answer in the future while the other answer is awaited.
                 let answer = if let Some(answer) = ending.send_now(lease) {
                     answer
+                } else if lease.settles_in_background() {
+                    // The drop of `unsettled` starts the background job.
+                    return SettleOutcome::Open;
                 } else {
+                    unsettled.was_sent = true;
                     StoreAttempt::first(ending.send(lease), deadline).await
                 };
+                unsettled.was_sent = true;
                 match answer {
                     Ok(Swap::Done) => SettleOutcome::Stored,
                     // Boxed, because it is seldom needed: its state is then not part of every caller's future.
@@ -104,8 +109,7 @@ impl Unsettled {
             let record = ending.stored_record(settled);
             if settled == SettleOutcome::Open {
                 // The drop of `self` starts the background job.
-                let seen = |record| SeenRecord::new(lease.key(), Bytes::clone(record)).into();
-                lease.leave(record.map(seen));
+                lease.leave(record.map(|record| seen(lease, record)));
             } else {
                 finish(lease, record);
                 self.end = None;
@@ -172,6 +176,10 @@ impl Job for SettleJob {
                 settled => {
                     if let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled)
                     {
+                        // Followers need the stored result, and not the end of the fence.
+                        if let Some(record) = self.ending.stored_record(settled) {
+                            self.lease.leave(Some(seen(&self.lease, record)));
+                        }
                         self.ending = fence_end;
                         self.was_sent = false;
                         until = self.give_up_instant(limit);
@@ -195,6 +203,10 @@ impl Job for SettleJob {
             report_unsettled(&self.lease, &self.ending, why);
         }
     }
+}
+
+fn seen(lease: &Lease, record: &Bytes) -> Arc<SeenRecord> {
+    Arc::new(SeenRecord::new(lease.key(), record.clone()))
 }
 
 /// Finishes the lease of a call, and its steps.

@@ -7,13 +7,14 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::observe::EventKind;
-use crate::policy::{OnStoreError, Release};
+use crate::policy::{OnStoreError, Release, Settle};
 use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
 use crate::protocol::poll_limiter::PollLimiter;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
+use crate::protocol::state::Phase;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A call that may be a duplicate, and contends for the key in the store.
@@ -43,6 +44,20 @@ impl WaitLimits {
             wait_until: call.policy.longest_wait().map(|wait| began + wait),
             waiting_since: None,
         }
+    }
+
+    /// Until when the call waits for an equal call of this process that has the key, in this phase; `None` if it does not wait. With
+    /// `settle = "background"` a body that has ended has a caller with its result, who may have made this call.
+    pub(crate) fn wait_behind(
+        &self,
+        call: &CallContext,
+        phase: &Phase,
+        now: Instant,
+    ) -> Option<Instant> {
+        let is_ending = matches!(phase, Phase::Settling);
+        let in_background = is_ending && call.policy.settle == Settle::Background;
+        let until = self.wait_until.max(in_background.then_some(self.ask_until));
+        until.filter(|until| *until > now)
     }
 
     /// Until when the call waits instead of being refused; `None` if it is refused.

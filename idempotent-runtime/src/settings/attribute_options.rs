@@ -1,6 +1,6 @@
 //! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.
 
-pub(super) const OPTIONS: [&str; 30] = [
+pub(super) const OPTIONS: [&str; 31] = [
     "key",
     "ttl",
     "release",
@@ -19,6 +19,7 @@ pub(super) const OPTIONS: [&str; 30] = [
     "on_duplicate",
     "error",
     "on_store_error",
+    "settle",
     "success",
     "tx",
     "begin",

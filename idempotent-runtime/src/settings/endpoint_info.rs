@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::overrides::{Applied, IgnoredSetting, Overrides, Resolved};
 use super::setting::{Origin, Setting};
-use crate::policy::{OnStoreError, Policy, SetIn};
+use crate::policy::{OnStoreError, Policy, SetIn, Settle};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
 /// A guarded function and the settings in force for it. Prints as one line.
@@ -74,6 +74,10 @@ impl EndpointInfo {
                     Some(_) => in_code.clone(),
                     None => Origin::Default,
                 },
+            }),
+            settle: (attribute.settle != Settle::default()).then(|| Setting {
+                value: attribute.settle,
+                origin: in_code.clone(),
             }),
             disabled: None,
         };
@@ -150,6 +154,11 @@ impl EndpointInfo {
         self.shown.on_store_error.as_ref()
     }
 
+    /// When a call returns, after its body has ended. `None` if it awaits its end, or if that is unknown before the first call.
+    pub fn settle(&self) -> Option<&Setting<Settle>> {
+        self.shown.settle.as_ref()
+    }
+
     /// Whether the bodies run unguarded. `None` if no setting decides this, so that they are guarded.
     pub fn disabled(&self) -> Option<&Setting<bool>> {
         self.shown.disabled.as_ref()
@@ -187,6 +196,10 @@ impl fmt::Display for EndpointInfo {
         }
         if let Some(setting) = &self.shown.on_store_error {
             write!(f, "{joint}on_store_error = {setting}")?;
+            joint = ", ";
+        }
+        if let Some(setting) = &self.shown.settle {
+            write!(f, "{joint}settle = {setting}")?;
             joint = ", ";
         }
         if !self.attribute_known {

@@ -194,6 +194,9 @@ fn explain_type(name: &str, value: &DeValue<'_>) -> String {
         _ if name == "on_store_error" => {
             " must be a word in quotes: write `\"refuse\"` or `\"run\"`".to_owned()
         }
+        _ if name == "settle" => {
+            " must be a word in quotes: write `\"await\"` or `\"background\"`".to_owned()
+        }
         _ if name == "disabled" => " must be `true` or `false`, without quotes".to_owned(),
         DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
             format!(": a duration needs a unit: write `\"{number}s\"`")

@@ -6,19 +6,21 @@ use std::time::Duration;
 use super::attribute_options::OPTIONS;
 use super::setting::{Origin, Setting};
 use crate::error::closest::closest;
-use crate::policy::{OnStoreError, Policy, Release, duration};
+use crate::policy::{OnStoreError, Policy, Release, Settle, duration};
 
 /// The names of the settings.
-pub(super) const NAMES: [&str; 6] = [
+pub(super) const NAMES: [&str; 7] = [
     "ttl",
     "lease",
     "at_least",
     "wait",
     "on_store_error",
+    "settle",
     "disabled",
 ];
 /// The names of the settings, as part of a sentence.
-pub(super) const LIST: &str = "`ttl`, `lease`, `at_least`, `wait`, `on_store_error` and `disabled`";
+pub(super) const LIST: &str =
+    "`ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`";
 
 /// Whether `name` is an option that can be set only in the attribute, such as `release`.
 pub(super) fn is_attribute_only(name: &str) -> bool {
@@ -42,6 +44,7 @@ pub(crate) struct Overrides {
     pub(crate) at_least: Option<Setting<Duration>>,
     pub(crate) wait: Option<Setting<Duration>>,
     pub(crate) on_store_error: Option<Setting<OnStoreError>>,
+    pub(crate) settle: Option<Setting<Settle>>,
     pub(crate) disabled: Option<Setting<bool>>,
 }
 
@@ -57,6 +60,12 @@ impl Overrides {
                 let words = [("refuse", OnStoreError::Refuse), ("run", OnStoreError::Run)];
                 let value = read_word(value, words)?;
                 self.on_store_error = Some(Setting { value, origin });
+                return Ok(());
+            }
+            "settle" => {
+                let words = [("await", Settle::Await), ("background", Settle::Background)];
+                let value = read_word(value, words)?;
+                self.settle = Some(Setting { value, origin });
                 return Ok(());
             }
             _ => {
@@ -83,6 +92,7 @@ impl Overrides {
             at_least: self.at_least.or(lower.at_least),
             wait: self.wait.or(lower.wait),
             on_store_error: self.on_store_error.or(lower.on_store_error),
+            settle: self.settle.or(lower.settle),
             disabled: self.disabled.or(lower.disabled),
         }
     }
@@ -95,6 +105,7 @@ impl Overrides {
         policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
         let on_store_error = self.on_store_error.as_ref().map(Setting::value);
         policy.on_store_error = on_store_error.or(policy.on_store_error);
+        policy.settle = (self.settle.as_ref()).map_or(policy.settle, Setting::value);
         policy.disabled = self.is_disabled();
         policy
     }
@@ -231,6 +242,7 @@ impl Resolved {
             // A call with `tx` does not use the handle's store.
             _ if attribute.tx => Overrides {
                 on_store_error: None,
+                settle: None,
                 at_least: self.named.at_least.clone(),
                 ..self.without_attribute()
             },

@@ -22,7 +22,7 @@ fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-const IN_A_FILE: [&str; 28] = [
+const IN_A_FILE: [&str; 29] = [
     "[all]\n",
     "[endpoints.\"a.b\"]\n",
     "[endpoints]\n",
@@ -35,6 +35,7 @@ const IN_A_FILE: [&str; 28] = [
     "at_least",
     "wait",
     "on_store_error",
+    "settle",
     "disabled",
     " = ",
     "\"30s\"\n",

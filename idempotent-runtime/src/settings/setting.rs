@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::policy::OnStoreError;
 use crate::policy::duration::Written;
+use crate::policy::{OnStoreError, Settle};
 
 /// The value of one setting of an endpoint, and its origin. Prints as `10m (idempotence.toml:5)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,16 @@ impl fmt::Display for Setting<OnStoreError> {
         let value = match self.value {
             OnStoreError::Refuse => "refuse",
             OnStoreError::Run => "run",
+        };
+        write!(f, "{value} ({})", self.origin)
+    }
+}
+
+impl fmt::Display for Setting<Settle> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.value {
+            Settle::Await => "await",
+            Settle::Background => "background",
         };
         write!(f, "{value} ({})", self.origin)
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::store::{Claim, Swap, Wrap};
-use idempotent_runtime::{MemoryStore, Policy, Release, Store, StoreError, StoreErrorKind};
+use idempotent_runtime::{MemoryStore, Policy, Release, Settle, Store, StoreError, StoreErrorKind};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::protocol::guarded::{Failed, Guarded, forever, millis, secs, yielding};
@@ -129,10 +129,15 @@ async fn a_claim_is_renewed_until_its_completion_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_renewed_while_settling_even_if_the_body_never_paused() {
-    for caller_waits in [true, false] {
+    for (caller_waits, settle) in [
+        (true, Settle::Await),
+        (false, Settle::Await),
+        (false, Settle::Background),
+    ] {
         let store = RenewsOnly(MemoryStore::new(), Arc::new(AtomicBool::new(true)));
         let only_renews = Arc::clone(&store.1);
-        let guarded = Guarded::on(store, Policy::new(secs(60)).lease(millis(100)));
+        let policy = Policy::new(secs(60)).lease(millis(100)).settle(settle);
+        let guarded = Guarded::on(store, policy);
         let later = async {
             sleep(if caller_waits { millis(900) } else { secs(20) }).await;
             let stored = guarded.entry(1).await;

@@ -16,6 +16,7 @@ async fn released(tx: &mut Transaction, id: u64) -> Result<(), Error> {
     on_cancel = "finish",
     on_lease_lost = "stop",
     on_store_error = "run",
+    settle = "background",
 )]
 async fn leased(tx: &mut Transaction, id: u64) -> Result<(), Error> {
     Ok(())

@@ -46,11 +46,16 @@ fn settings_replace_the_values_of_the_attribute_and_nothing_else() {
         value: OnStoreError::Run,
         origin: Origin::Default,
     });
+    resolved.named.settle = Some(Setting {
+        value: Settle::Background,
+        origin: Origin::Default,
+    });
     let expected = Policy::new(secs(60))
         .lease(secs(20))
         .renew(Renew::No)
         .wait(secs(2))
-        .on_store_error(OnStoreError::Run);
+        .on_store_error(OnStoreError::Run)
+        .settle(Settle::Background);
     assert_eq!(resolved.apply(attribute).policy, expected);
     assert_eq!(Resolved::default().apply(attribute).policy, attribute);
 }
@@ -62,6 +67,10 @@ fn a_call_in_a_transaction_has_no_lease_and_no_store() {
     resolved.all.lease = Some(setting(secs(5)));
     resolved.all.on_store_error = Some(Setting {
         value: OnStoreError::Run,
+        origin: Origin::Default,
+    });
+    resolved.all.settle = Some(Setting {
+        value: Settle::Background,
         origin: Origin::Default,
     });
     let applied = resolved.apply(Policy::new(secs(10)).tx());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use futures_util::FutureExt as _;
 use idempotent_runtime::private::{ReplayMode, Returns, replaying, returns};
-use idempotent_runtime::{Error, OnCancel, Policy, Release};
+use idempotent_runtime::{Error, OnCancel, Policy, Release, Settle};
 use tokio::runtime::Handle;
 
 use super::leftover::{LEASE, TTL};
@@ -22,6 +22,7 @@ pub(super) struct Case {
     pub(super) replay: bool,
     pub(super) end: End,
     pub(super) fence: bool,
+    pub(super) settle: Settle,
 }
 
 /// The option `on_cancel`.
@@ -70,12 +71,19 @@ impl Case {
         ] {
             for cancel in [Cancel::Keep, Cancel::Release, Cancel::Finish] {
                 for end in [End::Ok, End::Err, End::Panic] {
-                    all.extend([false, true].map(|fence| Self {
+                    let variants = [
+                        (false, Settle::Await),
+                        (true, Settle::Await),
+                        (false, Settle::Background),
+                        (true, Settle::Background),
+                    ];
+                    all.extend(variants.map(|(fence, settle)| Self {
                         release,
                         cancel,
                         replay,
                         end,
                         fence,
+                        settle,
                     }));
                 }
             }
@@ -94,7 +102,7 @@ impl Case {
         };
         let policy = if self.replay { policy.replay() } else { policy };
         let policy = if self.fence { policy.fence() } else { policy };
-        Guarded::on(Slow::default(), policy)
+        Guarded::on(Slow::default(), policy.settle(self.settle))
     }
 
     /// Calls `guarded` with a body that is pending a few times.

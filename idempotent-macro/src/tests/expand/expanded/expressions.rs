@@ -35,6 +35,7 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
                     .on_cancel(::idempotence::__private::OnCancel::Release)
                     .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
                     .on_store_error(::idempotence::__private::OnStoreError::Run)
+                    .settle(::idempotence::__private::Settle::Background)
                     .wait({
                         let value: ::core::time::Duration = order.patience;
                         value

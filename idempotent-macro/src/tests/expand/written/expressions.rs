@@ -23,6 +23,7 @@ fn status(error: Error) -> Status {
     on_cancel = "release",
     on_lease_lost = "continue",
     on_store_error = "run",
+    settle = "background",
     on_duplicate = |duplicate: Duplicate| match duplicate.age().as_secs() {
         0 => Ok(order.id),
         _ => Err(Status(409)),
