@@ -151,6 +151,8 @@ pub struct Config {
     pub holds: bool,
     /// A body may end with an error that says that its outcome is unknown: `hold_err`.
     pub unknown: bool,
+    /// The caller gets its result when the body has ended: `settle = "background"`.
+    pub background: bool,
     /// The store answers after the replica has the change: `WAIT`.
     pub replicated: bool,
     /// The faults that may happen.
@@ -181,6 +183,7 @@ impl Config {
             errors: true,
             holds: false,
             unknown: false,
+            background: false,
             replicated: false,
             faults: Faults {
                 resends: 1,

@@ -24,13 +24,20 @@ impl State {
         match ending {
             Some(ending) => {
                 let remaining = self.call(id).taken;
-                let call = self.call_mut(id);
-                call.phase = Phase::Settling(ending);
-
-                self.send_request(id, ending, remaining);
+                self.settle(config, id, ending, remaining);
             }
             None => self.settled(id, LastSeen::Nothing),
         }
+    }
+
+    /// Sends the end of the call, while the caller waits or in the background (`settle::settle`).
+    fn settle(&mut self, config: &Config, id: u8, ending: Operation, remaining: u8) {
+        self.call_mut(id).phase = if config.background {
+            Phase::Background(ending)
+        } else {
+            Phase::Settling(ending)
+        };
+        self.send_request(id, ending, remaining);
     }
 
     /// Drops the future of the call (`Drop` of `Waiter`, `ClaimGuard`, `Held`, `Unsettled`, `Finish`).
@@ -88,10 +95,8 @@ impl State {
             Variant::UnknownFreesKey => Operation::Remove,
             _ => Operation::Unknown,
         };
-        let call = self.call_mut(id);
-        call.body = Body::Unknown;
-        call.phase = Phase::Settling(ending);
-        self.send_request(id, ending, 0);
+        self.call_mut(id).body = Body::Unknown;
+        self.settle(config, id, ending, 0);
     }
 
     /// Leaves the claim as it is stored; with `release = false`, until ttl after the claim.

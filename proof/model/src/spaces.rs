@@ -84,6 +84,31 @@ pub fn ends() -> Vec<Space> {
             it.on_cancel = OnCancel::Finish;
         })
         .reaches(&[Follows, LeaseLost]),
+        space("settle in background", |it| it.background = true).reaches(&[
+            Duplicate,
+            LeaseLost,
+            LateCompletion,
+            TakenOver,
+        ]),
+        // A caller may have its result, and the record of the call is lost with its process.
+        space("settle in background, crash", |it| {
+            it.faults = only(|faults| faults.crashes = 1);
+            it.background = true;
+            it.renewals = 1;
+            it.errors = false;
+        })
+        .reaches(&[Duplicate, StrayClaim, SecondEffect]),
+        space(
+            "settle in background, release = true, the caller calls again",
+            |it| {
+                it.callers = vec![caller(0, 2)];
+                it.faults.crashes = 1;
+                it.background = true;
+                it.release = Release::Always;
+                it.lease = it.ttl;
+            },
+        )
+        .reaches(&[Follows, SecondEffect]),
         space("cancel: keep, effect elsewhere", |it| {
             it.faults = only(|faults| faults.cancels = 1);
             it.wire = true;
