@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Mutant;
 use super::dice::Dice;
 use super::tokens::TokenPlan;
-use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew};
+use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Policy, Release, Renew, Settle};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KeyPlan {
@@ -36,6 +36,7 @@ pub(super) struct CallPlan {
     /// `on_cancel = "finish"`.
     pub(super) finishes: bool,
     pub(super) on_store_error: OnStoreError,
+    pub(super) settle: Settle,
     /// The pauses of the body between its polls.
     pub(super) steps: Vec<u64>,
     pub(super) ends: BodyEnds,
@@ -130,6 +131,7 @@ impl CallPlan {
             } else {
                 OnStoreError::Refuse
             },
+            settle: Settle::Await,
             ends: match dice.within(0, 9) {
                 0 => BodyEnds::Panic,
                 1 => BodyEnds::Hold,
@@ -168,7 +170,8 @@ impl CallPlan {
             .renew(key.renew)
             .on_cancel(self.on_cancel)
             .on_lease_lost(key.on_lease_lost)
-            .on_store_error(self.on_store_error);
+            .on_store_error(self.on_store_error)
+            .settle(self.settle);
         if self.gives_back() {
             policy = policy.give_back();
         }

@@ -183,7 +183,8 @@ impl Caller {
             .renew(policy.renew)
             .on_cancel(policy.on_cancel)
             .on_lease_lost(policy.when_lost())
-            .on_store_error(policy.on_store_error.unwrap_or_default());
+            .on_store_error(policy.on_store_error.unwrap_or_default())
+            .settle(policy.settle);
         if let Some(plan) = self.plan.token {
             call = call.token(&plan.text(), &SUBJECT, OPERATION);
         }

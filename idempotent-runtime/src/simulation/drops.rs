@@ -12,7 +12,7 @@ use super::knobs::{MessageFaults, Plan};
 use super::promise::Broken;
 use super::run::{Run, run_plan};
 use crate::batch::Limits;
-use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Release, Renew};
+use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Release, Renew, Settle};
 
 /// When the first call is dropped.
 #[derive(Clone, Copy)]
@@ -51,6 +51,11 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
         },
         finishes: variant & 8 == 0,
         on_store_error: OnStoreError::Refuse,
+        settle: if variant & 32 == 0 {
+            Settle::Await
+        } else {
+            Settle::Background
+        },
         steps: vec![0, 5, 0],
         ends: if variant & 16 == 0 {
             BodyEnds::Success
@@ -102,7 +107,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
 /// Runs every policy and outcome with every drop. Returns the first run that breaks a promise.
 fn run_all(mutant: Option<Mutant>, counts: &mut Counts) -> Option<Run> {
     for release in [Release::OnError, Release::Always, Release::Never] {
-        for variant in 0..32 {
+        for variant in 0..64 {
             for drop in [Drop::AtPoll, Drop::AfterMillis, Drop::LateAfterMillis] {
                 for at in 1.. {
                     let plan = plan(release, variant, (drop, at));

@@ -5,7 +5,7 @@ use super::call_plan::{CallPlan, KeyPlan};
 use super::dice::Dice;
 use super::incidents::Incident;
 use super::net::KEYS;
-use crate::policy::{OnLeaseLost, Renew};
+use crate::policy::{OnLeaseLost, Renew, Settle};
 
 /// All times are in milliseconds.
 #[derive(Debug, Clone)]
@@ -94,6 +94,12 @@ impl Plan {
         let dice = &mut Dice::new(seed, 7);
         if plan.batches.is_none() && plan.tokens.is_empty() && dice.chance(600) {
             plan.add_fences(dice);
+        }
+        let dice = &mut Dice::new(seed, 8);
+        if dice.chance(400) {
+            for call in plan.calls.iter_mut().filter(|_| dice.chance(700)) {
+                call.settle = Settle::Background;
+            }
         }
         plan
     }

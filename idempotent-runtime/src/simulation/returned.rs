@@ -3,7 +3,7 @@
 use super::check::Checks;
 use super::history::{BodyEnd, CallId, Returned};
 use super::promise::{Broken, IN_TIME, TRUE_ANSWER};
-use crate::policy::Renew;
+use crate::policy::{Renew, Settle};
 
 impl Checks<'_> {
     /// Checks the answer to a call.
@@ -19,6 +19,10 @@ impl Checks<'_> {
         let own_body = seen.ended.map(|ended| ended.1);
         self.counts.add("calls returned");
         self.counts.add(count_name(call, returned));
+        let in_background = self.call_plan(call).settle == Settle::Background;
+        if in_background && own_body == Some(BodyEnd::Success) && !self.call(call).recorded {
+            self.counts.add("answers before the record");
+        }
         self.in_time(at, call)?;
         let undisturbed = self.plan.undisturbed();
         let (key, slack) = (self.call_plan(call).key, self.plan.deadline);
