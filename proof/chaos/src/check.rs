@@ -134,7 +134,7 @@ impl Checking<'_> {
         if !key.endpoint.stores_result() {
             return;
         }
-        let known = traces.iter().filter(|trace| is_certain(trace));
+        let known = traces.iter().filter(|trace| self.is_certain(trace));
         let Some(known) = known.min_by_key(|trace| trace.answered()) else {
             return;
         };
@@ -198,7 +198,9 @@ impl Checking<'_> {
             .delayed_until(trace)
             .map_or(end, |at| at.max(end));
         match answer {
-            Some(Answer::Success | Answer::Failed) if trace.is_settled() => end + SLACK,
+            Some(Answer::Success | Answer::Failed) if self.timeline.is_settled(trace) => {
+                end + SLACK
+            }
             // The renewal may continue as long as there is no answer.
             Some(Answer::Success | Answer::Failed) => Micros::MAX,
             Some(Answer::InProgress | Answer::Done | Answer::Replay(_))
@@ -214,7 +216,7 @@ impl Checking<'_> {
         match trace.answer {
             Some((_, Answer::Success))
                 if trace.key.endpoint.stores_result()
-                    && is_certain(trace)
+                    && self.is_certain(trace)
                     && !stored.results.contains(&trace.call) =>
             {
                 let message = format!("{trace} is not in the store");
@@ -249,6 +251,15 @@ impl Checking<'_> {
         }
     }
 
+    /// Whether the answer proves that a success is in the store.
+    fn is_certain(&self, trace: &Trace) -> bool {
+        match trace.answer {
+            Some((_, Answer::Success)) => self.timeline.is_settled(trace),
+            Some((_, Answer::Replay(_))) => true,
+            _ => false,
+        }
+    }
+
     /// Reports a broken rule, unless a fail-over may have lost the latest records of the key.
     fn broken(&mut self, rule: Rule, trace: &Trace, message: String) {
         if self.topology.loses_writes() && self.timeline.spans_a_failover(trace.key, LAG) {
@@ -269,15 +280,6 @@ fn store_was_silent_for_the_lease(first: &Trace, at: Micros) -> bool {
     let silent_from = first.effect().filter(|effect| at - effect >= LEASE);
     let waited = first.answered().zip(silent_from);
     waited.is_some_and(|(answered, effect)| answered - effect >= LEASE)
-}
-
-/// Whether the answer proves that a success is in the store.
-fn is_certain(trace: &Trace) -> bool {
-    match trace.answer {
-        Some((_, Answer::Success)) => trace.is_settled(),
-        Some((_, Answer::Replay(_))) => true,
-        _ => false,
-    }
 }
 
 impl fmt::Display for Violation {

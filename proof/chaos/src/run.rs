@@ -19,7 +19,7 @@ use crate::history::{self, History, HistoryEvent};
 use crate::outcome;
 use crate::plan::{self, WorkerFault, random};
 use crate::servers::{Servers, Topology};
-use crate::worker::Work;
+use crate::worker::{BACKGROUND, Work, settles_in_background};
 
 /// The settings of a run.
 #[derive(Debug, Clone)]
@@ -241,7 +241,8 @@ struct Worker {
 impl Worker {
     fn start(program: &Path, work: &Work, folder: &Path) -> io::Result<Self> {
         let (reader, alive) = io::pipe()?;
-        let child = child::start(program, "worker", work.args(), folder, reader)?;
+        let setting = settles_in_background(work.process).then_some(BACKGROUND);
+        let child = child::start(program, "worker", work.args(), folder, setting, reader)?;
         Ok(Self {
             process: work.process,
             child,

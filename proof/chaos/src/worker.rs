@@ -10,7 +10,7 @@ use std::{io, panic, thread};
 
 use idempotence::store::{Store, StoreError};
 use idempotence::testkit::batch_counts;
-use idempotence::{Event, EventKind, Idempotency, MySqlStore, RedisStore};
+use idempotence::{Event, EventKind, Idempotency, MySqlStore, RedisStore, Settings};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{Instant, sleep, timeout};
@@ -27,6 +27,14 @@ pub const LEASE: Micros = 400_000;
 pub const GRACE: Micros = 250_000;
 /// How long a call waits for the store before its body, and again after it.
 pub const DEADLINE: Micros = 1_000_000;
+
+/// Whether the calls of this worker have `settle = "background"`, by the setting in [`BACKGROUND`].
+pub const fn settles_in_background(process: u32) -> bool {
+    process % 2 == 1
+}
+
+/// A variable and its value for these workers.
+pub(crate) const BACKGROUND: (&str, &str) = ("IDEMPOTENCE_SETTLE", "background");
 
 /// The arguments of a worker.
 #[derive(Debug, Clone)]
@@ -209,6 +217,11 @@ fn handle(store: Arc<dyn Store>, work: &Work, history: &Arc<History>) -> Idempot
         _ => Idempotency::builder(store),
     };
     let history = Arc::clone(history);
+    let builder = if settles_in_background(work.process) {
+        builder.settings(Settings::env())
+    } else {
+        builder
+    };
     builder
         .deadline(Duration::from_micros(DEADLINE))
         .observer(move |event: &Event<'_>| {
@@ -220,7 +233,7 @@ fn handle(store: Arc<dyn Store>, work: &Work, history: &Arc<History>) -> Idempot
             }
         })
         .build()
-        .expect("a prefix and a deadline that are allowed")
+        .expect("a deadline and settings that are allowed")
 }
 
 /// A caller. It repeats a call until it gets a result.

@@ -182,6 +182,22 @@ fn a_second_effect_needs_an_excuse() {
 }
 
 #[test]
+fn a_success_that_a_kill_may_have_kept_from_the_store_is_excused_in_the_background() {
+    for (process, broken) in [(1, &[][..]), (2, &[Rule::NothingLost, Rule::NoSecondRun])] {
+        let killed = history()
+            .success(process, PAY, 100, 200)
+            .at(203, HistoryEvent::Killed(process))
+            .success(4, PAY, 900, 1000);
+        let mut found = killed.violations(&[4]);
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        assert_eq!(found, broken);
+    }
+    // Without a kill the store has it.
+    let lived = history().success(1, PAY, 100, 200);
+    assert_eq!(lived.violations(&[]), [Rule::NothingLost]);
+}
+
+#[test]
 fn a_second_body_with_release_false_is_always_found() {
     let killed = history()
         .body(1, COUPON, 100)

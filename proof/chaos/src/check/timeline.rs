@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{RECORDED_WITHIN, STOPS_WITHIN};
 use crate::history::{Answer, Call, HistoryEvent, Key, Line, Micros, NOTED};
+use crate::worker::{DEADLINE, settles_in_background};
 
 /// Everything that happened in a run.
 #[derive(Debug, Default)]
@@ -188,6 +189,21 @@ impl Timeline {
             || self.pauses(trace, trace.called, until).next().is_some()
     }
 
+    /// Whether the end of the body was certainly in the store when the caller got the answer; of a call that settles in the background,
+    /// within the deadline after the answer.
+    pub(super) fn is_settled(&self, trace: &Trace) -> bool {
+        let Some((answered, ended)) = trace.answered().zip(trace.ended) else {
+            return false;
+        };
+        let until = answered + DEADLINE;
+        let may_be_lost = || {
+            self.was_interrupted(trace, until)
+                || self.delays_of(trace, ended, until).next().is_some()
+        };
+        let in_background = settles_in_background(trace.call.process);
+        !trace.unrecorded && answered - ended < RECORDED_WITHIN && !(in_background && may_be_lost())
+    }
+
     fn delays_of(&self, trace: &Trace, from: Micros, to: Micros) -> impl Iterator<Item = &Delay> {
         let process = trace.call.process;
         self.delays.iter().filter(move |delay| {
@@ -329,12 +345,6 @@ impl Trace {
 
     pub(super) fn answered(&self) -> Option<Micros> {
         self.answer.map(|(at, _)| at)
-    }
-
-    /// Whether the end of the body was certainly in the store when the caller got the answer.
-    pub(super) fn is_settled(&self) -> bool {
-        let waited = self.answered().zip(self.ended);
-        !self.unrecorded && waited.is_some_and(|(answer, ended)| answer - ended < RECORDED_WITHIN)
     }
 }
 

@@ -43,7 +43,14 @@ impl ServiceProcess {
         service: &Service,
         folder: &Path,
     ) -> io::Result<Self> {
-        let child = child::start(program, "service", service.args(), folder, Stdio::piped())?;
+        let child = child::start(
+            program,
+            "service",
+            service.args(),
+            folder,
+            None,
+            Stdio::piped(),
+        )?;
         let mut started = Self {
             process: service.process,
             address: (Ipv4Addr::LOCALHOST, service.port).into(),
