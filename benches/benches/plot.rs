@@ -48,12 +48,13 @@ fn measure(on_redis: &OnRedis) -> Vec<Line> {
 }
 
 /// The colours of the contenders, which readers who are colour-blind can distinguish, too.
-const COLORS: [RGBColor; 5] = [
+const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(40, 40, 40),
     RGBColor(213, 94, 0),
     RGBColor(0, 140, 100),
     RGBColor(204, 121, 167),
+    RGBColor(150, 150, 0),
 ];
 
 fn draw(path: &Path, lines: &[Line], machine: &str) -> Result<(), Box<dyn Error>> {

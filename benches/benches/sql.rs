@@ -74,11 +74,11 @@ fn on<DB: Statements>(on_sql: &OnSql<DB>) {
 fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
     let [few, many] = ROWS;
     println!(
-        "\n| {}, {few} rows | attribute | by hand | `batch = false` | of by hand | of `batch = false` | \
+        "\n| {}, {few} rows | attribute | by hand | `batch = false` | attribute, settle in background | of by hand | of `batch = false` | \
          of by hand at {many} rows | of its own at {few} rows |",
         on_sql.version
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for tasks in TASKS {
         row("claim + release", tasks, &on_sql.claims(tasks));
     }
@@ -90,9 +90,9 @@ fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
         );
     }
     println!(
-        "\n| commits per second, per call; connections in use | attribute | by hand | `batch = false` |"
+        "\n| commits per second, per call; connections in use | attribute | by hand | `batch = false` | attribute, settle in background |"
     );
-    println!("| --- | ---: | ---: | ---: |");
+    println!("| --- | ---: | ---: | ---: | ---: |");
     for tasks in TASKS {
         print!("| claim + release, {} |", tasks_text(tasks));
         for lap in &on_sql.claims(tasks).few {
@@ -132,13 +132,13 @@ fn print(name: &str, contest: &Contest<'_>, values: &Values, show: &dyn Fn(f64) 
         let ratio = is_there.then(|| values.median(|round| round[to] / round[of]));
         ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"))
     };
-    let [alone, of_alone] = if many > 2 {
-        [value(2), ratio(0, 2)]
+    let [alone, of_alone, in_background] = if many > 3 {
+        [value(2), ratio(0, 2), value(3)]
     } else {
-        ["–".to_owned(), "–".to_owned()]
+        ["–"; 3].map(str::to_owned)
     };
     println!(
-        "| {name} | {} | {} | {alone} | {} | {of_alone} | {} | {} |",
+        "| {name} | {} | {} | {alone} | {in_background} | {} | {of_alone} | {} | {} |",
         value(0),
         value(1),
         ratio(0, 1),

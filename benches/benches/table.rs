@@ -23,7 +23,15 @@ fn main() {
 }
 
 fn first_calls(on_redis: &OnRedis, rounds: usize) {
-    header("Redis", &[ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", ALONE]);
+    let contenders = [
+        ATTRIBUTE,
+        BY_HAND,
+        PEER,
+        "`rslock` 0.10",
+        ALONE,
+        IN_BACKGROUND,
+    ];
+    header("Redis", &contenders);
     for tasks in TASKS {
         let _one_core = (tasks == 1).then(OneCore::pin);
         let rounds = Rounds::run(&on_redis.laps(tasks), rounds, Duration::from_millis(200));
@@ -90,6 +98,7 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "`idempotent` 2.0";
 const ALONE: &str = "`batch = false`";
+const IN_BACKGROUND: &str = "attribute, settle in background";
 
 /// The last columns are the ratios of the second and third contender to the first.
 fn header(name: &str, contenders: &[&str]) {

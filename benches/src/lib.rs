@@ -88,6 +88,7 @@ impl<H: ByHand, S: IdempotencyStore + Clone> Contenders<H, S> {
 const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "idempotent 2.0";
+const IN_BACKGROUND: &str = "attribute, settle in background";
 
 /// Spawns these futures as tasks. Returns the time from the first spawn to the last end, and the outputs.
 fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> (Duration, Vec<F::Output>)

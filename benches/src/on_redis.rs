@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 use crate::by_hand::{ByHand, Claim};
 use crate::replay::{self, Receipt};
 use crate::storm::Answer;
-use crate::upload::{self, Clock, Upload};
-use crate::{Contenders, KEPT, Lap, Peer, TTL, key, owner};
+use crate::upload::{self, Clock, InBackground, Upload};
+use crate::{Contenders, IN_BACKGROUND, KEPT, Lap, Peer, TTL, key, owner};
 
 /// The numbers of concurrent tasks for first calls.
 pub const TASKS: [u32; 4] = [1, 8, 64, 512];
@@ -81,6 +81,9 @@ impl OnRedis {
         let unbatched = self.unbatched.clone();
         let unbatched = upload::lap(&self.runtime, tasks, Clock::Calls, unbatched);
         laps.push(("batch = false", unbatched));
+        let in_background = InBackground(self.contenders.attribute.clone());
+        let in_background = upload::lap(&self.runtime, tasks, Clock::Calls, in_background);
+        laps.push((IN_BACKGROUND, in_background));
         laps
     }
 

@@ -19,8 +19,8 @@ pub use self::statements::Statements;
 use self::statements::{WEEK, number};
 use crate::cpu::{Cpu, TICK};
 use crate::plans::{self, Plan};
-use crate::upload::{self, Clock, Upload};
-use crate::{ATTRIBUTE, BY_HAND, Lap, key, owner};
+use crate::upload::{self, Clock, InBackground, Upload};
+use crate::{ATTRIBUTE, BY_HAND, IN_BACKGROUND, Lap, key, owner};
 
 /// The numbers of concurrent tasks.
 pub const TASKS: [u32; 4] = [1, 8, 32, 256];
@@ -54,7 +54,7 @@ struct Side<DB: Database> {
 
 /// Contenders that take turns.
 pub struct Contest<'a> {
-    /// The attribute, by hand, and perhaps the attribute without batches.
+    /// The attribute, by hand, and perhaps the attribute without batches, and with ends in the background.
     pub few: Vec<Lap<'a>>,
     /// The attribute and by hand. Empty in a short run.
     pub many: Vec<Lap<'a>>,
@@ -168,10 +168,13 @@ impl<DB: Statements> OnSql<DB> {
         self.contest(|side| {
             let lap = |handle| upload::lap(&self.runtime, tasks, Clock::Calls, handle);
             let by_hand = upload::lap(&self.runtime, tasks, Clock::Calls, side.by_hand.clone());
+            let in_background = InBackground(side.attribute.clone());
+            let in_background = upload::lap(&self.runtime, tasks, Clock::Calls, in_background);
             vec![
                 (ATTRIBUTE, lap(side.attribute.clone())),
                 (BY_HAND, by_hand),
                 ("batch = false", lap(side.unbatched.clone())),
+                (IN_BACKGROUND, in_background),
             ]
         })
     }

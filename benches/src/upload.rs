@@ -16,6 +16,11 @@ use crate::{ENDPOINT, Peer, Run, TTL, arguments, key, timed};
 pub(crate) trait Upload: Clone + Send + Sync + 'static {
     /// Guards one run of the body: claim, body, release.
     fn upload(&self, user_id: u64, file_md5: String) -> impl Future<Output = usize> + Send;
+
+    /// Waits for what the calls have left to the background.
+    fn finish(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// The attribute, on the store of the handle.
@@ -37,6 +42,39 @@ impl Upload for Idempotency {
         }
 
         upload(self, user_id, file_md5).await.expect("a free key")
+    }
+}
+
+/// The attribute with `settle = "background"`. The time of a lap includes all ends.
+#[derive(Clone)]
+pub(crate) struct InBackground(pub(crate) Idempotency);
+
+impl Upload for InBackground {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        #[idempotent(
+            key = "user_id, file_md5",
+            ttl = "30s",
+            release = true,
+            settle = "background",
+            name = "bench.settle",
+            using = idempotency
+        )]
+        async fn upload(
+            idempotency: &Idempotency,
+            user_id: u64,
+            file_md5: String,
+        ) -> Result<usize, Error> {
+            Ok(file_md5.len())
+        }
+
+        upload(&self.0, user_id, file_md5)
+            .await
+            .expect("a free key")
+    }
+
+    async fn finish(&self) {
+        let drained = self.0.drain(Duration::from_secs(60)).await;
+        drained.expect("the store answers");
     }
 }
 
@@ -100,6 +138,7 @@ async fn in_a_loop(contender: impl Upload, calls: u64) {
         let (user_id, file_md5) = arguments();
         assert_eq!(contender.upload(user_id, file_md5).await, 32);
     }
+    contender.finish().await;
 }
 
 /// Returns the durations of the calls.
@@ -111,5 +150,6 @@ async fn each_in_a_loop(contender: impl Upload, calls: u64) -> Vec<Duration> {
         assert_eq!(contender.upload(user_id, file_md5).await, 32);
         durations.push(start.elapsed());
     }
+    contender.finish().await;
     durations
 }
