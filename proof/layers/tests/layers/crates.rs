@@ -40,7 +40,7 @@ const RUNTIME: [&str; 29] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-const CRATES: [&str; 8] = [
+pub(crate) const CRATES: [&str; 8] = [
     "idempotence-cli",
     "idempotent-etcd",
     "idempotent-http",

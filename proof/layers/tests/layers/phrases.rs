@@ -1,8 +1,10 @@
 //! Comments, docs, texts and pages contain none of the phrases that a reader whose first language is not English stumbles
-//! over. The list is short: each phrase has no good use in this repository.
+//! over; and code none of the names that only its author understands. The lists are short: nothing in them has a good use.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use crate::crates::CRATES;
 
 /// Each phrase in lower case, with single spaces.
 const PHRASES: [&str; 22] = [
@@ -28,6 +30,20 @@ const PHRASES: [&str; 22] = [
     "what it is asked",
     "goes with",
     "all the same",
+];
+
+/// Names that only this repository would understand, with the field's own words. A name here is a whole identifier.
+const NAMES: [(&str, &str); 10] = [
+    ("Entrance", "sender"),
+    ("Flight", "batch in flight"),
+    ("Gathering", "batch scope"),
+    ("Lane", "queue, connection"),
+    ("OneTooMany", "uncached"),
+    ("Patience", "limits of retries"),
+    ("Tries", "retry policy"),
+    ("_piece", "token"),
+    ("owe", "return"),
+    ("somes", "option depth"),
 ];
 
 /// The marks of comments and quotations, on which a phrase may continue.
@@ -59,6 +75,26 @@ fn struck_phrases(file: &str, text: &str) -> Vec<String> {
             if is_phrase(window, &phrase) {
                 let (line, phrase) = (window[0].0, phrase.join(" "));
                 found.push(format!("{file}:{line}: \"{phrase}\": {ADVICE}"));
+            }
+        }
+    }
+    found
+}
+
+/// Reports each of [`NAMES`] in the code of a file. Comments, and texts of one line, may contain the words.
+fn struck_names(file: &str, text: &str) -> Vec<String> {
+    let is_in_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let code = text.split("//").next().unwrap_or_default();
+        // Every second piece between quotes is a text.
+        for word in code
+            .split('"')
+            .step_by(2)
+            .flat_map(|code| code.split(|c| !is_in_name(c)))
+        {
+            if let Some((name, field)) = NAMES.iter().find(|(name, _)| *name == word) {
+                found.push(format!("{file}:{line}: `{name}`: the field says {field}"));
             }
         }
     }
@@ -118,7 +154,12 @@ fn no_page_comment_or_text_contains_a_struck_phrase() {
         .flat_map(|path| {
             let text = fs::read_to_string(path).expect("a file in UTF-8");
             let file = path.strip_prefix(root).expect("a file below the root");
-            struck_phrases(&file.display().to_string(), &text)
+            let file = file.display().to_string();
+            let is_product = CRATES
+                .iter()
+                .any(|name| file.starts_with(&format!("{name}/src/")));
+            let names = is_product.then(|| struck_names(&file, &text));
+            [struck_phrases(&file, &text), names.unwrap_or_default()].concat()
         })
         .collect();
     assert!(found.is_empty(), "\n{}", found.join("\n"));
@@ -132,6 +173,18 @@ fn a_planted_phrase_is_reported_with_its_file_and_line() {
         [
             "a.rs:3: \"of yours\": name the subject, say what it does, then why",
             "a.rs:1: \"is told\": name the subject, say what it does, then why",
+        ]
+    );
+}
+
+#[test]
+fn a_private_name_is_reported_in_code_alone() {
+    let text = "// Flight\nlet somes = \"Flight\";\nstruct FlightDeck(Flight);\n";
+    assert_eq!(
+        struck_names("a.rs", text),
+        [
+            "a.rs:2: `somes`: the field says option depth",
+            "a.rs:3: `Flight`: the field says batch in flight",
         ]
     );
 }
