@@ -1,20 +1,21 @@
 //! A caller: makes a call, polls, freezes or drops it, and records its answer.
 
+mod polling;
+
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
+use self::polling::{Body, Ended, Planned, Polling};
 use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
-use super::history::{BodyEnd, CallId, Kind, Returned};
+use super::history::{CallId, Kind, Returned};
 use super::link::ENDPOINT;
-use super::net::{Gate, KEYS, Net};
-use super::source::{Polled, as_polled};
+use super::net::{KEYS, Net};
 use super::tokens::{OPERATION, SUBJECT};
 use crate::error::Error;
 use crate::handle::Idempotency;
@@ -279,159 +280,5 @@ fn returned(outcome: Outcome) -> Returned {
         Error::TokenUsed(_) => Returned::TokenUsed,
         Error::TokenUnknown(_) => Returned::TokenUnknown,
         other => Returned::Otherwise(other.code()),
-    }
-}
-
-/// A planned panic.
-struct Planned;
-
-/// How a call ended for its caller.
-enum Ended {
-    With(Outcome),
-    Panicked,
-    Dropped,
-    Died,
-}
-
-/// The caller's side of a call.
-struct Polling<'a> {
-    caller: &'a Caller,
-    made: Option<Pin<Box<dyn Future<Output = Outcome> + Send>>>,
-    began: u64,
-    polls: u32,
-    frozen_until: Option<u64>,
-}
-
-impl Polling<'_> {
-    fn finish(&mut self, ended: Ended) -> Poll<Ended> {
-        let Caller { process, call, .. } = *self.caller;
-        let made = self.made.take();
-        as_polled(Some(Polled { process, call }), || drop(made));
-        Poll::Ready(ended)
-    }
-}
-
-impl Future for Polling<'_> {
-    type Output = Ended;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
-        let Caller {
-            net,
-            process,
-            call,
-            plan,
-            ..
-        } = self.caller;
-        let (process, call) = (*process, *call);
-        match net.gate(process, (call, false), context.waker()) {
-            Gate::Open => {}
-            Gate::Paused => return Poll::Pending,
-            Gate::Crashed => return self.finish(Ended::Died),
-        }
-        let now = net.now();
-        if self.frozen_until.is_some_and(|until| now < until) {
-            return Poll::Pending;
-        }
-        if net.delays_polls() {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.polls += 1;
-        let late = |after| now >= self.began + after;
-        if plan.dropped_at_poll == Some(self.polls) || plan.dropped_after.is_some_and(late) {
-            return self.finish(Ended::Dropped);
-        }
-        let made = self
-            .made
-            .as_mut()
-            .expect("a call is not polled after its end");
-        let polled = as_polled(Some(Polled { process, call }), || {
-            catch_unwind(AssertUnwindSafe(|| made.as_mut().poll(context)))
-        });
-        match polled {
-            Ok(Poll::Ready(outcome)) => self.finish(Ended::With(outcome)),
-            Ok(Poll::Pending) => {
-                if let Some((at, lasts)) = plan.frozen
-                    && at == self.polls
-                {
-                    let until = now + lasts;
-                    self.caller.note(Kind::Frozen { call, until });
-                    net.nudge(until, process, call);
-                    self.frozen_until = Some(until);
-                }
-                Poll::Pending
-            }
-            Err(panic) if panic.is::<Planned>() => self.finish(Ended::Panicked),
-            Err(panic) => resume_unwind(panic),
-        }
-    }
-}
-
-/// A body that records when it is polled and how it ends.
-struct Body {
-    caller: Caller,
-    work: Pin<Box<dyn Future<Output = Outcome> + Send>>,
-    has_begun: bool,
-    has_ended: bool,
-}
-
-impl Body {
-    fn new(caller: Caller) -> Self {
-        let work = Box::pin(caller.clone().body());
-        Self {
-            caller,
-            work,
-            has_begun: false,
-            has_ended: false,
-        }
-    }
-
-    fn record_end(&mut self, end: BodyEnd) {
-        self.has_ended = true;
-        let call = self.caller.call;
-        self.caller.note(Kind::BodyEnded { call, end });
-    }
-}
-
-impl Future for Body {
-    type Output = Outcome;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        let Caller { call, process, .. } = self.caller;
-        // The engine may poll the body in its own task.
-        match self.caller.net.gate(process, (call, true), context.waker()) {
-            Gate::Open => {}
-            Gate::Paused => return Poll::Pending,
-            Gate::Crashed => return Poll::Ready(Err(Failed::Body)),
-        }
-        let first = !std::mem::replace(&mut self.has_begun, true);
-        self.caller.note(Kind::BodyPolled { call, first });
-        let work = self.work.as_mut();
-        let polled = catch_unwind(AssertUnwindSafe(|| work.poll(context)));
-        match polled {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(outcome)) => {
-                let holds_err = self.caller.plan.holds_err();
-                self.record_end(match &outcome {
-                    Ok(_) => BodyEnd::Success,
-                    Err(Failed::Unsure) if holds_err => BodyEnd::Unknown,
-                    Err(Failed::Unsure) => BodyEnd::Held,
-                    Err(_) => BodyEnd::Failure,
-                });
-                Poll::Ready(outcome)
-            }
-            Err(panic) => {
-                self.record_end(BodyEnd::Panic);
-                resume_unwind(panic)
-            }
-        }
-    }
-}
-
-impl Drop for Body {
-    fn drop(&mut self) {
-        if self.has_begun && !self.has_ended {
-            self.record_end(BodyEnd::Stopped);
-        }
     }
 }
