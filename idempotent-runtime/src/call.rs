@@ -31,9 +31,9 @@ use crate::observe::{Event, NO_OBSERVERS, Observers};
 use crate::policy::{OnStoreError, Policy};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
+use crate::protocol::expiry;
 use crate::protocol::follow::Following;
 use crate::protocol::held::Held;
-use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
@@ -220,7 +220,7 @@ impl Call {
                     (Some(guard), _) => guard,
                     (None, Ok(Claim::Taken(record)))
                         if lease.call().policy.longest_wait().is_none()
-                            && !kept_claim::may_be(&lease, &record) =>
+                            && !expiry::is_unclear(&lease, &record) =>
                     {
                         let refusal = wait::refuse(&lease, record);
                         claim.end_refused(&refusal);

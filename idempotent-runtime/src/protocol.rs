@@ -52,6 +52,7 @@ pub(crate) mod body_context;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod ending;
+pub(crate) mod expiry;
 pub(crate) mod fence;
 pub(crate) mod follow;
 pub(crate) mod followers;

@@ -106,9 +106,10 @@ impl Duplicate {
     }
 
     /// When the key becomes free, counted from now, if nothing changes: at the end of the `ttl`, or of the lease of a running
-    /// call (the lease is renewed while the call runs, so each renewal counts from when it was due). A hint: it compares the
-    /// clocks of two machines, and a process that died has not renewed; [`Peek::remaining`](crate::Peek::remaining) asks the
-    /// store. `None` if it is not known, because the row of the equal call is in a transaction that is still open.
+    /// call (the lease is renewed while the call runs, so the last renewal that was due counts). If a renewal seems to be missing,
+    /// because the process of the call may have died, the store is asked, which is one more round trip, at most every 5 seconds for each key. Else
+    /// it is a hint, which compares the clocks of two machines. `None` if it is not known, because the row of the equal call is in a
+    /// transaction that is still open.
     pub fn free_in(&self) -> Option<Duration> {
         self.0.free_in
     }

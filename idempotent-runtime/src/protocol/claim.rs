@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::observe::EventKind;
 use crate::policy::OnStoreError;
 use crate::protocol::ending::Ending;
+use crate::protocol::expiry;
 use crate::protocol::held::Guard;
 use crate::protocol::kept_claim;
 use crate::protocol::lease::Lease;
@@ -153,7 +154,7 @@ impl<'a> ClaimGuard<'a> {
             let error = match answer {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
-                    let seen = kept_claim::look(lease, other, &backoff).await;
+                    let seen = expiry::look(lease, other, &backoff).await;
                     return Err(NotWon::Taken(seen));
                 }
                 Err(error) => error,
@@ -171,6 +172,7 @@ impl<'a> ClaimGuard<'a> {
                 }
                 StoreErrorKind::Full => {
                     // A full store can still read, so a duplicate is still refused as a duplicate.
+                    let asked = Instant::now();
                     let current = lease.call().shared.store().get(lease.key());
                     match backoff.attempt(current).await {
                         // An earlier send has stored the claim: a send without an answer, or a send that the client repeated.
@@ -185,7 +187,7 @@ impl<'a> ClaimGuard<'a> {
                         }
                         Ok(Some(entry)) => {
                             self.first_sent = None;
-                            return Err(NotWon::Taken(kept_claim::seen(lease, entry)));
+                            return Err(NotWon::Taken(kept_claim::seen(lease, entry, asked)));
                         }
                         Ok(None) | Err(_) => break error,
                     }

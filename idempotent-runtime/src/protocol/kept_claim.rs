@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::policy::Release;
+use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
 use crate::protocol::own_claim::OwnClaim;
-use crate::protocol::retry::Backoff;
-use crate::protocol::seen::SeenRecord;
+use crate::protocol::seen::{Lives, SeenRecord};
 use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::store::Entry;
@@ -20,27 +21,10 @@ use crate::world::{self, Moment};
 
 /// Whether this record may be such a claim. A claim that is younger than the time it asked for counts as running, so most
 /// duplicates ask the store nothing more.
-pub(crate) fn may_be(lease: &Lease, record: &Bytes) -> bool {
-    let call = lease.call();
+pub(crate) fn may_be(call: &CallContext, record: &Record<'_>) -> bool {
     // The other calls never give their claims more time.
-    let is_completed = call.policy.release == Release::OnError;
-    let read = || call.shared.records().read(lease.key(), record);
-    is_completed
-        && Record::may_be_claim(record)
-        && read().is_some_and(|read| read.is_older_claim_than_its_time(world::time_of_day()))
-}
-
-/// The record that has the key. Asks the store how long the record lives if it may be such a claim; without an answer it
-/// counts as running.
-pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
-    let call = lease.call();
-    if may_be(lease, &record)
-        && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(lease.key())).await
-        && entry.value == record
-    {
-        return seen(lease, entry);
-    }
-    Arc::new(SeenRecord::new(lease.key(), record))
+    call.policy.release == Release::OnError
+        && record.is_older_claim_than_its_time(world::time_of_day())
 }
 
 /// What replaces such a claim when the store has room for it: a done record without a result. `end` is the record that found no
@@ -56,13 +40,16 @@ pub(crate) fn tombstone(lease: &Lease, end: &Bytes) -> Bytes {
         .done_record(lease.key(), *owner, now, ttl, &Kept::TooLarge)
 }
 
-/// The record that the store shows under the key.
-pub(crate) fn seen(lease: &Lease, entry: Entry) -> Arc<SeenRecord> {
+/// The record that the store shows under the key, if it was asked at this instant.
+pub(crate) fn seen(lease: &Lease, entry: Entry, asked: Instant) -> Arc<SeenRecord> {
     let call = lease.call();
     let read = call.shared.records().read(lease.key(), &entry.value);
     let is_completed = call.policy.release == Release::OnError;
     let is_kept = is_completed && read.is_some_and(|read| read.is_kept_claim(entry.ttl));
-    let kept_for = entry.ttl.filter(|_| is_kept);
-    let record = SeenRecord::with_time(lease.key(), entry.value, kept_for);
+    let lives = entry.ttl.map(|ttl| Lives {
+        until: asked + ttl,
+        is_kept,
+    });
+    let record = SeenRecord::with_time(lease.key(), entry.value, lives);
     Arc::new(record)
 }

@@ -7,11 +7,14 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::{Duplicate, DuplicateFacts, DuplicateState, Error};
 use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
-use crate::protocol::seen::SeenRecord;
+use crate::protocol::seen::{Lives, SeenRecord};
+use crate::protocol::stuck;
 use crate::record::call::{Record, State};
 use crate::record::kept::Kept;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
@@ -64,7 +67,7 @@ impl Refusal {
                 Err(found) => return Error::foreign_result(call.site.clone(), found).into(),
             }
         }
-        Self::by_holder(call, &read, is_running, record.kept_for())
+        Self::by_holder(call, &read, is_running, record.lives())
     }
 
     /// The refusal of a call that gets no stored result.
@@ -72,14 +75,14 @@ impl Refusal {
         call: &CallContext,
         record: &Record<'_>,
         is_running: bool,
-        kept_for: Option<Duration>,
+        lives: Option<Lives>,
     ) -> Self {
-        let duplicate = duplicate(call, record, is_running, kept_for);
+        let duplicate = duplicate(call, record, is_running, lives);
         if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
         let why = match duplicate.state() {
-            DuplicateState::Unknown if kept_for.is_some() && call.policy.replay => {
+            DuplicateState::Unknown if is_kept(lives) && call.policy.replay => {
                 "the store had no room for it"
             }
             DuplicateState::Running => return Error::InProgress(duplicate).into(),
@@ -186,11 +189,11 @@ fn duplicate(
     call: &CallContext,
     record: &Record<'_>,
     is_running: bool,
-    kept_for: Option<Duration>,
+    lives: Option<Lives>,
 ) -> Duplicate {
     let state = match record.state {
-        State::Running if kept_for.is_some() && mutant!(KeptIsSuccess) => DuplicateState::Done,
-        State::Running if kept_for.is_some() => DuplicateState::Unknown,
+        State::Running if is_kept(lives) && mutant!(KeptIsSuccess) => DuplicateState::Done,
+        State::Running if is_kept(lives) => DuplicateState::Unknown,
         State::Done if record.is_failure() => DuplicateState::Failed,
         State::Done => DuplicateState::Done,
         State::Running if record.is_marked() => DuplicateState::Unknown,
@@ -201,14 +204,15 @@ fn duplicate(
     };
     let now = world::time_of_day();
     let age = record.age(now);
-    let left = kept_for.unwrap_or_else(|| {
-        record.remaining_at(match state {
+    let left = match lives {
+        Some(lives) => lives.until.saturating_duration_since(Instant::now()),
+        None => record.remaining_at(match state {
             DuplicateState::Running if call.policy.release != Release::Never => {
-                call.times.since_renewal(age)
+                since_renewal(call, age)
             }
             _ => age,
-        })
-    });
+        }),
+    };
     Duplicate::new(DuplicateFacts {
         site: call.site.clone(),
         state,
@@ -222,6 +226,16 @@ fn duplicate(
         unavailable: None,
         further: call.further,
     })
+}
+
+fn is_kept(lives: Option<Lives>) -> bool {
+    lives.is_some_and(|lives| lives.is_kept)
+}
+
+/// How long ago the last renewal came at the latest, if the holder lives: the last that is due may be on its way.
+fn since_renewal(call: &CallContext, age: Duration) -> Duration {
+    let late = stuck::overdue(call) - call.times.renewal();
+    call.times.since_renewal(age.saturating_sub(late)) + age.min(late)
 }
 
 /// The error of a call whose key has the record of a call that is done.

@@ -1,9 +1,9 @@
 //! A record, as the calls of this process see it.
 
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::record::call::Record;
 use crate::record::kept::Stored;
@@ -15,11 +15,18 @@ use crate::store::Key;
 pub(crate) struct SeenRecord {
     key: Key,
     bytes: Bytes,
-    /// How long the record still lived when it was read, if it is a claim that is kept for the whole `ttl`: see
-    /// [`kept_claim`](crate::protocol::kept_claim).
-    kept_for: Option<Duration>,
+    /// What the store said of its time, if it was asked.
+    lives: Option<Lives>,
     /// The stored result, if there is one. It is read once, however many duplicates get it.
     result: OnceLock<Result<Option<Stored>, &'static str>>,
+}
+
+/// How long a record lives, as the store has said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lives {
+    pub(crate) until: Instant,
+    /// Whether it is a claim that is kept for the whole `ttl`: see [`kept_claim`](crate::protocol::kept_claim).
+    pub(crate) is_kept: bool,
 }
 
 impl SeenRecord {
@@ -27,11 +34,11 @@ impl SeenRecord {
         Self::with_time(key, bytes, None)
     }
 
-    pub(crate) fn with_time(key: &Key, bytes: Bytes, kept_for: Option<Duration>) -> Self {
+    pub(crate) fn with_time(key: &Key, bytes: Bytes, lives: Option<Lives>) -> Self {
         Self {
             key: key.clone(),
             bytes,
-            kept_for,
+            lives,
             result: OnceLock::new(),
         }
     }
@@ -40,8 +47,8 @@ impl SeenRecord {
         &self.bytes
     }
 
-    pub(crate) fn kept_for(&self) -> Option<Duration> {
-        self.kept_for
+    pub(crate) fn lives(&self) -> Option<Lives> {
+        self.lives
     }
 
     /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.

@@ -72,6 +72,14 @@ impl StuckKeys {
         known.is_some_and(|known| known.free_at.replace(free_at).is_none())
     }
 
+    /// When the key of this record becomes free, if its holder was found not to renew.
+    pub(crate) fn free_at(&self, site: &Site, record: &Bytes) -> Option<Instant> {
+        let keys = self.keys();
+        let mut keys = keys.iter();
+        let known = keys.find(|key| is_equal(&key.site, site) && key.record == *record);
+        known.and_then(|known| known.free_at)
+    }
+
     /// Forgets the key of a call that has claimed it. Returns whether it became free because its holder did not renew.
     #[inline]
     pub(crate) fn take_over(&self, site: &Site) -> bool {
@@ -79,16 +87,18 @@ impl StuckKeys {
     }
 
     fn take_known(&self, site: &Site) -> bool {
+        // An operator or the holder may have freed the key earlier.
+        let free_at = self.forget(site);
+        free_at.is_some_and(|free_at| Instant::now() >= free_at)
+    }
+
+    /// Forgets the key, so that the next duplicate asks the store. Returns when the key becomes free, if its holder was found not to renew.
+    pub(crate) fn forget(&self, site: &Site) -> Option<Instant> {
         let mut keys = self.keys();
-        let Some(at) = keys.iter().position(|key| is_equal(&key.site, site)) else {
-            return false;
-        };
+        let at = keys.iter().position(|key| is_equal(&key.site, site))?;
         let known = keys.swap_remove(at);
         self.count.store(keys.len(), Ordering::Relaxed);
-        // An operator or the holder may have freed the key earlier.
-        known
-            .free_at
-            .is_some_and(|free_at| Instant::now() >= free_at)
+        known.free_at
     }
 
     fn keys(&self) -> MutexGuard<'_, Vec<StuckKey>> {

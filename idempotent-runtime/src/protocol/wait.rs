@@ -73,7 +73,6 @@ pub(crate) async fn contend(
 pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
     let record = Arc::new(SeenRecord::new(lease.key(), record));
     let refusal = Refusal::from_record(lease, &record, false);
-    stuck::look(lease, &record, &refusal);
     lease.leave(Some(record));
     refusal.emit(lease.call());
     refusal
@@ -163,7 +162,7 @@ impl Waiter {
             Err(NotWon::Taken(record)) => {
                 let refusal = self.refusal(&record, false);
                 claim.note_taken(&refusal);
-                stuck::look(&self.lease, &record, &refusal);
+                stuck::report(&self.lease, &record, &refusal);
                 let duplicate = refusal.plain_error().and_then(Error::duplicate);
                 let free_in = duplicate.and_then(Duplicate::free_in);
                 *last_holder = free_in.map(|free_in| (record.clone(), asked_until + free_in));

@@ -1,0 +1,62 @@
+//! When the record of another call expires.
+//!
+//! The answer to a claim does not say it, and a renewal does not change the bytes of the record. So the time to live is counted from
+//! the last renewal that was due. That is wrong if the holder was killed, or if its claim is kept: see
+//! [`kept_claim`](crate::protocol::kept_claim). So a duplicate that meets such a record asks the store.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use crate::protocol::lease::Lease;
+use crate::protocol::retry::Backoff;
+use crate::protocol::seen::{Lives, SeenRecord};
+use crate::protocol::{kept_claim, stuck};
+use crate::record::call::Record;
+use crate::world;
+
+/// Whether only the store knows when this record expires. Most duplicates meet a record whose first renewal is not due, and ask the
+/// store nothing more.
+pub(crate) fn is_unclear(lease: &Lease, record: &Bytes) -> bool {
+    let call = lease.call();
+    let is_unclear = |read: Record<'_>| {
+        kept_claim::may_be(call, &read) || stuck::may_be(call, read.age(world::time_of_day()))
+    };
+    let read = || call.shared.records().read(lease.key(), record);
+    Record::may_be_claim(record) && read().is_some_and(is_unclear)
+}
+
+/// The record that has the key. Asks the store how long the record lives, if that [is unclear](is_unclear) and was not asked a moment
+/// ago; without an answer its holder counts as alive.
+pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
+    let key = lease.key();
+    if !is_unclear(lease, &record) {
+        return Arc::new(SeenRecord::new(key, record));
+    }
+    let (call, asked) = (lease.call(), Instant::now());
+    let stuck_keys = call.shared.stuck_keys();
+    let may_be_kept = |read| kept_claim::may_be(call, &read);
+    if (stuck_keys.may_ask(&call.site, &record, asked)
+        || call
+            .shared
+            .records()
+            .read(key, &record)
+            .is_some_and(may_be_kept))
+        && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(key)).await
+        && entry.value == record
+    {
+        let seen = kept_claim::seen(lease, entry, asked);
+        if seen.lives().is_some_and(|lives| lives.is_kept) {
+            // Not of a dead holder.
+            stuck_keys.forget(&call.site);
+        }
+        return seen;
+    }
+    let free_at = stuck_keys.free_at(&call.site, &record);
+    let lives = free_at.map(|until| Lives {
+        until,
+        is_kept: false,
+    });
+    Arc::new(SeenRecord::with_time(key, record, lives))
+}
