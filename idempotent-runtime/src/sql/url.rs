@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use url::{Url, form_urlencoded};
 
-use crate::error::closest::closest;
+use crate::error::closest::unknown_parameter;
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A parameter that the client knows, and its allowed values.
@@ -131,13 +131,14 @@ fn check_parameters(query: &str, known: &[UrlParameter]) -> Result<(), StoreErro
     let mut after_password = false;
     for (number, (name, value)) in form_urlencoded::parse(query.as_bytes()).enumerate() {
         let Some((_, takes)) = known.iter().find(|(known, _)| is_named(known, &name)) else {
-            return Err(unknown_parameter(
+            let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+            let parameter = (&*name, &*value);
+            return Err(invalid_url(unknown_parameter(
                 number + 1,
-                &name,
-                &value,
+                parameter,
                 after_password,
-                known,
-            ));
+                &names,
+            )));
         };
         if !takes.accepts(&value) {
             return Err(invalid_url(format!(
@@ -158,34 +159,6 @@ fn is_named(known: &str, name: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('[') && rest.ends_with(']')),
         None => name == known,
     }
-}
-
-fn unknown_parameter(
-    number: usize,
-    name: &str,
-    value: &str,
-    after_password: bool,
-    known: &[UrlParameter],
-) -> StoreError {
-    let is_name = |char: char| char.is_ascii_lowercase() || "_-".contains(char);
-    // Any other text may be a password, or the rest of a password after an `&`.
-    let what = if !after_password
-        && !value.is_empty()
-        && name.len() <= 40
-        && name.chars().all(is_name)
-    {
-        format!("has an unknown parameter `{name}`")
-    } else {
-        format!(
-            "has an unknown parameter at position {number} (in a password write `&` as `%26` and `?` as `%3F`)"
-        )
-    };
-    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-    let hint = match closest(name, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the known parameters are `{}`", names.join("`, `")),
-    };
-    invalid_url(format!("{what}: {hint}"))
 }
 
 impl Takes {

@@ -48,7 +48,19 @@ async fn a_url_that_is_wrong_is_explained() {
         ),
         (
             "redis://host?shop=s3cret",
-            "has an unknown option: use `allow_eviction`",
+            "has an unknown parameter `shop`: the known parameters are `allow_eviction`",
+        ),
+        (
+            "redis://host?replica=3",
+            "has an unknown parameter `replica`: did you mean `replicas`?",
+        ),
+        (
+            "redis://:s?s3cret=x@host",
+            "has an unknown parameter at position 1",
+        ),
+        (
+            "redis-sentinel://host/m?sentinel_pass=a&s3cret=x",
+            "has an unknown parameter at position 2",
         ),
         (
             "redis://host?replicas=s3cret",

@@ -66,7 +66,7 @@ pub(crate) fn refused(
 }
 
 /// A refusal of the URL. The text repeats no part of the URL: in a malformed URL any part may belong to the password.
-pub(crate) fn bad_url(reason: &'static str) -> StoreError {
+pub(crate) fn bad_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
     refused("the Redis URL", reason)
 }
 

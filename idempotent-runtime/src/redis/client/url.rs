@@ -10,6 +10,7 @@ use std::time::Duration;
 use ::redis::{ProtocolVersion, RedisConnectionInfo};
 use percent_encoding::percent_decode_str;
 
+use crate::error::closest::unknown_parameter;
 use crate::policy::duration;
 use crate::redis::client::failure::bad_url;
 use crate::store::StoreError;
@@ -140,6 +141,24 @@ impl UrlKind {
     fn default_port(self) -> u16 {
         if self == Self::Sentinel { 26379 } else { 6379 }
     }
+
+    /// The parameters that a URL may have.
+    fn parameters(self) -> Vec<&'static str> {
+        let of_kind: &[&str] = match self {
+            Self::Socket => &["db", "user", "pass"],
+            Self::Sentinel => &["sentinel_user", "sentinel_pass"],
+            Self::Server | Self::Cluster => &[],
+        };
+        let of_all = [
+            "allow_eviction",
+            "batch",
+            "batch_above",
+            "replicas",
+            "replica_timeout",
+            "protocol",
+        ];
+        [&of_all, of_kind].concat()
+    }
 }
 
 const SCHEMES: &str = "must begin with `redis://`, `redis-cluster://` or `redis-sentinel://`, for TLS with \
@@ -163,7 +182,8 @@ struct Query {
 impl Query {
     fn parse(text: &str, kind: UrlKind) -> Result<Self, StoreError> {
         let mut query = Self::default();
-        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        for (number, pair) in pairs.enumerate() {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (name, kind) {
                 ("allow_eviction", _) => {
@@ -204,15 +224,21 @@ impl Query {
                 ("sentinel_pass", UrlKind::Sentinel) => {
                     query.sentinels.password = Some(decode(value)?);
                 }
-                _ => return Err(bad_url(UNKNOWN_OPTION)),
+                _ => {
+                    let parameter = (name, value);
+                    // The text before an `@` may be a password.
+                    let may_be_secret = query.login.password.is_some()
+                        || query.sentinels.password.is_some()
+                        || text.contains('@');
+                    let known = kind.parameters();
+                    let what = unknown_parameter(number + 1, parameter, may_be_secret, &known);
+                    return Err(bad_url(what));
+                }
             }
         }
         Ok(query)
     }
 }
-
-const UNKNOWN_OPTION: &str = "has an unknown option: use `allow_eviction`, `batch`, `batch_above`, `replicas`, `replica_timeout` \
-     or `protocol`, for a socket also `db`, `user` or `pass`, for sentinels also `sentinel_user` or `sentinel_pass`";
 
 fn parse<T: FromStr>(value: &str, rule: &'static str) -> Result<T, StoreError> {
     value.parse().map_err(|_| bad_url(rule))
