@@ -36,10 +36,9 @@ pub trait Records: Run {
     }
 
     /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
-    /// A row whose key is not UTF-8 is left out.
     fn list(
         connection: &mut Self::Connection,
-        first: &str,
+        first: &[u8],
         most: i64,
     ) -> impl Future<Output = sqlx::Result<Vec<ListedRow>>> + Send;
 }
@@ -110,4 +109,4 @@ pub(crate) async fn purge<DB: Records>(
 
 /// A row of a listing: its key, the first [`LISTED_BYTES`](crate::store::LISTED_BYTES) bytes of its record, and its remaining
 /// microseconds, which are not positive if it has expired.
-pub(crate) type ListedRow = (String, Vec<u8>, i64);
+pub(crate) type ListedRow = (Vec<u8>, Vec<u8>, i64);

@@ -95,27 +95,10 @@ impl Records for MySql {
 
     async fn list(
         connection: &mut MySqlConnection,
-        first: &str,
+        first: &[u8],
         most: i64,
     ) -> sqlx::Result<Vec<ListedRow>> {
-        let most_rows = usize::try_from(most).unwrap_or(usize::MAX);
-        let (mut first, mut listed) = (first.as_bytes().to_vec(), Vec::new());
-        loop {
-            let list = query_as(LIST).bind(&first).bind(most);
-            let rows: Vec<(Vec<u8>, Vec<u8>, i64)> = list.fetch_all(&mut *connection).await?;
-            let is_last = rows.len() < most_rows;
-            if let Some((last, _, _)) = rows.last() {
-                // The least key after it.
-                first = [last, &b"\0"[..]].concat();
-            }
-            // A key that is not UTF-8 is of another program.
-            listed.extend(rows.into_iter().filter_map(|(key, head, remaining)| {
-                Some((String::from_utf8(key).ok()?, head, remaining))
-            }));
-            if is_last || listed.len() >= most_rows {
-                listed.truncate(most_rows);
-                return Ok(listed);
-            }
-        }
+        let list = query_as(LIST).bind(first).bind(most);
+        list.fetch_all(connection).await
     }
 }

@@ -70,10 +70,14 @@ impl Records for Postgres {
 
     async fn list(
         connection: &mut PgConnection,
-        first: &str,
+        first: &[u8],
         most: i64,
     ) -> sqlx::Result<Vec<ListedRow>> {
-        let list = query_as(LIST).bind(first).bind(most);
-        list.fetch_all(connection).await
+        let list = query_as(LIST).bind(String::from_utf8_lossy(first));
+        let rows: Vec<(String, Vec<u8>, i64)> = list.bind(most).fetch_all(connection).await?;
+        let rows = rows.into_iter();
+        Ok(rows
+            .map(|(key, head, remaining)| (key.into_bytes(), head, remaining))
+            .collect())
     }
 }

@@ -50,9 +50,9 @@ const PURGE: &str = concat!(
     " ORDER BY expires_at LIMIT ?1)"
 );
 const LIST: &str = concat!(
-    "SELECT key, substr(value, 1, 512), expires_at - ",
+    "SELECT CAST(key AS BLOB), substr(value, 1, 512), expires_at - ",
     sqlite_now!(),
-    " FROM idempotence WHERE key >= ?1 ORDER BY key LIMIT ?2"
+    " FROM idempotence WHERE key >= CAST(?1 AS TEXT) AND typeof(key) = 'text' ORDER BY key LIMIT ?2"
 );
 
 impl Records for Sqlite {
@@ -70,7 +70,7 @@ impl Records for Sqlite {
 
     async fn list(
         connection: &mut SqliteConnection,
-        first: &str,
+        first: &[u8],
         most: i64,
     ) -> sqlx::Result<Vec<ListedRow>> {
         let list = query_as(LIST).bind(first).bind(most);

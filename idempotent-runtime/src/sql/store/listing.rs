@@ -12,7 +12,7 @@ use crate::store::{Cursor, Listed, Page, StoreError, StoreErrorKind};
 const MOST: usize = 1000;
 
 /// Lists the records with this prefix: reads the keys from `after` on, whose text is the first key of the page. Costs one statement,
-/// which reads at most `most` rows and one more, also if they have expired.
+/// which reads at most `most` rows and one more, also if they have expired, and another if some of their keys are not UTF-8.
 pub(super) async fn list<DB: Database>(
     pool: &Pool<DB>,
     prefix: &str,
@@ -27,15 +27,28 @@ pub(super) async fn list<DB: Database>(
     let most = most.clamp(1, MOST);
     let limit = i64::try_from(most + 1).unwrap_or(i64::MAX);
     let mut attempts = Attempts::new(pool);
-    let rows = loop {
+    let (mut first, mut listed) = (first.as_bytes().to_vec(), Vec::new());
+    loop {
         let mut connection = attempts.acquire().await?;
-        let rows = DB::list(&mut connection, first, limit).await;
-        if let Some(rows) = attempts.resolve(connection, rows.map(Some))? {
-            break rows;
+        let rows = DB::list(&mut connection, &first, limit).await;
+        let Some(rows) = attempts.resolve(connection, rows.map(Some))? else {
+            continue;
+        };
+        let is_last = rows.len() <= most;
+        if let Some((last, _, _)) = rows.last() {
+            // The least key after it.
+            first = [last, &b"\0"[..]].concat();
         }
-    };
+        // A key that is not UTF-8 is of another program.
+        listed.extend(rows.into_iter().filter_map(|(key, head, remaining)| {
+            Some((String::from_utf8(key).ok()?, head, remaining))
+        }));
+        if is_last || listed.len() > most {
+            break;
+        }
+    }
     // The keys with the prefix follow each other.
-    let mut rows = rows
+    let mut rows = listed
         .into_iter()
         .take_while(|(key, _, _)| key.starts_with(prefix));
     let page = rows.by_ref().take(most);
