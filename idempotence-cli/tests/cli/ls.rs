@@ -141,25 +141,16 @@ fn a_wrong_cursor_is_wrong_usage() {
     }
 }
 
-#[test]
-fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
-    let url = mariadb();
-    let program = Program::on(&url);
+fn a_key_that_is_no_text_hides_no_other(url: &str, insert: impl AsyncFn(&str)) {
+    let program = Program::on(url);
     (0..4).for_each(|id| program.pay(id));
     program.block_on(async {
-        let pool = sqlx::MySqlPool::connect(&url).await.unwrap();
         for key in [
             "696465ff",
             "6964656d3a6f72646572732e7061793a38ff",
             "6964656dff",
         ] {
-            let insert = format!(
-                "INSERT INTO idempotence VALUES (x'{key}', '', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)"
-            );
-            sqlx::raw_sql(sqlx::AssertSqlSafe(insert))
-                .execute(&pool)
-                .await
-                .unwrap();
+            insert(key).await;
         }
     });
     for limit in ["1", "2", "50"] {
@@ -168,7 +159,7 @@ fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
         loop {
             let mut args = vec!["ls", "--json", "--limit", limit];
             args.extend(after.iter().flat_map(|after| ["--after", after]));
-            let page = run(&url, &args).json();
+            let page = run(url, &args).json();
             records += page["records"].as_array().unwrap().len();
             after = page["next"].as_str().map(str::to_owned);
             if after.is_none() {
@@ -177,4 +168,30 @@ fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
         }
         assert_eq!(records, 4, "pages of {limit}");
     }
+}
+
+#[test]
+fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
+    let url = mariadb();
+    a_key_that_is_no_text_hides_no_other(&url, async |key| {
+        let pool = sqlx::MySqlPool::connect(&url).await.unwrap();
+        let insert = format!(
+            "INSERT INTO idempotence VALUES (x'{key}', '', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)"
+        );
+        let insert = sqlx::raw_sql(sqlx::AssertSqlSafe(insert));
+        insert.execute(&pool).await.unwrap();
+    });
+}
+
+#[test]
+fn a_key_that_is_no_text_hides_no_other_on_sqlite() {
+    let url = sqlite();
+    a_key_that_is_no_text_hides_no_other(&url, async |key| {
+        let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
+        for key in [format!("CAST(x'{key}' AS TEXT)"), format!("x'{key}'")] {
+            let insert = format!("INSERT INTO idempotence VALUES ({key}, x'', 4000000000000000)");
+            let insert = sqlx::raw_sql(sqlx::AssertSqlSafe(insert));
+            insert.execute(&pool).await.unwrap();
+        }
+    });
 }
