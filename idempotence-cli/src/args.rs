@@ -82,15 +82,17 @@ pub(crate) enum Command {
     /// Lists the keys of calls
     ///
     /// A state `late` is a running call whose holder should have renewed its key already: it was killed, or its calls have
-    /// `renew = false` or `release = false`. The result of a call is not read. Redis looks at all keys of its database, a few
-    /// hundred at a time.
+    /// `renew = false` or `release = false`. A holder that was killed is late a third of its lease after it last renewed its key, and a
+    /// second: after 11 s if the lease is 30 s. Until then its key is `running`. The result of a call is not read. Redis looks at all
+    /// keys of its database, a few hundred at a time.
     Ls(Ls),
     /// Shows one key: by the digits of a log line, or by its parts
     Show(Show),
     /// Frees a key, so that an equal call runs again
     ///
     /// Asks first. Removes only the record that it has shown. A running call is refused, unless two looks show that its holder does
-    /// not renew it. They are half a lease apart, in which a renewal would be due. Writes one line of JSON to stderr, for an audit.
+    /// not renew it. The second look is when three quarters of the time of the key have passed: at once for a key that becomes free soon.
+    /// Writes one line of JSON to stderr, for an audit.
     Release(Release),
     /// Prints calls that begin and end, until it is stopped
     ///
@@ -146,7 +148,7 @@ pub(crate) struct Ls {
 pub(crate) enum State {
     /// The body runs, or its holder was killed a moment ago
     Running,
-    /// Running, and not renewed in time
+    /// Running, and not renewed for a third of its lease and a second
     Late,
     /// Ended with success
     Done,

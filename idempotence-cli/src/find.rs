@@ -75,12 +75,27 @@ pub(crate) fn state(state: DuplicateState, lasts: Duration, remaining: Option<Du
     }
 }
 
-/// Whether a renewal was due: a third of the lease has passed since the last, and the time in which a renewal may be on its way. A
-/// record lives for the lease, and a grace of a tenth of it.
 fn is_late(lasts: Duration, remaining: Option<Duration>) -> bool {
-    let silent = lasts.saturating_sub(remaining.unwrap_or(lasts));
-    let renewal = lasts / 3;
-    silent > renewal + renewal.min(Duration::from_secs(1))
+    until_late(lasts, remaining).is_zero()
+}
+
+/// The time until a holder that was killed is late. It renews its key after each third of its lease, and a renewal may be on its way for
+/// a second. Before that, nobody can tell it from a holder that lives.
+pub(crate) fn until_late(lasts: Duration, remaining: Option<Duration>) -> Duration {
+    let renewal = lease_of(lasts) / 3;
+    let late = renewal + renewal.min(Duration::from_secs(1));
+    late.saturating_sub(silent_for(lasts, remaining))
+}
+
+/// How long ago the key was claimed or renewed.
+pub(crate) fn silent_for(lasts: Duration, remaining: Option<Duration>) -> Duration {
+    lasts.saturating_sub(remaining.unwrap_or(lasts))
+}
+
+/// The lease of a record that lives for `lasts`: the rest is its grace, a tenth of the lease, from 250 ms to 5 s.
+fn lease_of(lasts: Duration) -> Duration {
+    let grace = (lasts / 11).clamp(Duration::from_millis(250), Duration::from_secs(5));
+    lasts.saturating_sub(grace)
 }
 
 impl State {
@@ -167,11 +182,18 @@ mod tests {
 
     #[test]
     fn a_holder_is_late_after_a_third_of_its_lease_and_a_moment() {
-        let lasts = Duration::from_secs(33);
-        for (remaining, late) in [(33, false), (22, false), (21, false), (20, true), (0, true)] {
-            let remaining = Some(Duration::from_secs(remaining));
-            assert_eq!(is_late(lasts, remaining), late, "{remaining:?}");
+        // Leases of 30 s, 5 min and 600 ms, and when their holders are late.
+        for (lasts, late) in [(33_000, 11_000), (305_000, 101_000), (850, 400)] {
+            let lasts = Duration::from_millis(lasts);
+            for (silent, is_late_then) in [(0, false), (late - 1, false), (late, true)] {
+                let remaining = lasts.checked_sub(Duration::from_millis(silent));
+                assert_eq!(
+                    is_late(lasts, remaining),
+                    is_late_then,
+                    "{lasts:?} {silent}"
+                );
+            }
+            assert!(!is_late(lasts, None));
         }
-        assert!(!is_late(lasts, None));
     }
 }

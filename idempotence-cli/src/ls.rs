@@ -1,6 +1,7 @@
 //! `ls`: lists keys.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use idempotence::fingerprint::Fingerprint;
 use idempotence::store::Cursor;
@@ -44,6 +45,12 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     if let Some(next) = next {
         note(&format!("More keys: --after '{next}'"));
     }
+    if let Some((running, until)) = pages.not_late_yet {
+        note(&format!(
+            "Running and not late: {running}. If a holder of these was killed, its key is late in {} at most",
+            output::duration(until)
+        ));
+    }
     Ok(())
 }
 
@@ -59,6 +66,8 @@ pub(crate) struct Pages<'a> {
     ended: bool,
     /// How many keys the store looks at for the next page.
     most: usize,
+    /// How many running keys a listing of late keys has left out, and the time until all of them are late if nobody renews them.
+    not_late_yet: Option<(u32, Duration)>,
 }
 
 /// The most keys that the store looks at for one page.
@@ -73,6 +82,7 @@ impl<'a> Pages<'a> {
             after,
             ended: false,
             most: 0,
+            not_late_yet: None,
         }
     }
 
@@ -93,12 +103,23 @@ impl<'a> Pages<'a> {
         let mut calls = page.records;
         calls.retain(|call| {
             pattern::matches(self.pattern, call.endpoint())
-                && self.state.is_none_or(|state| state == state_of(call))
+                && self.wants(call)
                 && self.seen.insert(id(call))
         });
         // A page without such calls: most keys are others, so the next page looks at more of them.
         self.most = if calls.is_empty() { 4 * self.most } else { 0 };
         Ok(Some(calls))
+    }
+
+    fn wants(&mut self, call: &ListedCall) -> bool {
+        let state = state_of(call);
+        if let (Some(State::Late), State::Running, Some(lasts)) = (self.state, state, call.lasts())
+        {
+            let until = find::until_late(lasts, call.remaining());
+            let (running, longest) = self.not_late_yet.unwrap_or_default();
+            self.not_late_yet = Some((running.saturating_add(1), longest.max(until)));
+        }
+        self.state.is_none_or(|wanted| wanted == state)
     }
 
     async fn look(&self, idempotency: &Idempotency) -> Result<Option<Listing>, Failure> {
@@ -185,8 +206,6 @@ fn row(call: &ListedCall) -> [String; 6] {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use idempotence::MemoryStore;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! `release`: frees one key.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use idempotence::{DuplicateState, Idempotency, Peek};
 use serde::Serialize;
@@ -9,12 +9,12 @@ use tokio::time::sleep;
 use crate::args::{Access, Release};
 use crate::ask::confirm;
 use crate::exit::Failure;
-use crate::find::{Shown, find};
+use crate::find::{Shown, find, silent_for};
 use crate::open::open;
 use crate::output::{self, Output, note, to_json};
 use crate::show;
 
-/// The longest time between two looks. The lease of a call that is renewed less often is too long to wait for.
+/// The longest time between two looks. The lease of a call that is renewed less often is too long to wait for at once.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 pub(crate) async fn run(
@@ -23,7 +23,7 @@ pub(crate) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let idempotency = open(access).await?;
-    let peek = find(&idempotency, &args.key).await?;
+    let (shown, peek) = (Instant::now(), find(&idempotency, &args.key).await?);
     if !output.is_json() {
         // The key is also freed if nobody reads the output: the audit line says so.
         let _ = output.line(&show::text(&peek));
@@ -43,10 +43,8 @@ pub(crate) async fn run(
         confirm(&question, "not released")?;
     }
     // After the question, which may take long: a call that renews its key meanwhile is running.
-    if !args.force {
-        wait_for_a_renewal(&idempotency, args, &peek).await?;
-    }
-    let removal = if args.dry_run {
+    let is_free = !args.force && !wait_for_a_renewal(&idempotency, args, &peek, shown).await?;
+    let removal = if args.dry_run || is_free {
         Ok(false)
     } else {
         idempotency.forget(&peek).await
@@ -62,7 +60,7 @@ pub(crate) async fn run(
     };
     note(&to_json(&audit)?);
     let released = removal?;
-    if !released && !args.dry_run {
+    if !released && !args.dry_run && !is_free {
         let text = "nothing was removed: the record has changed since it was shown, or has expired";
         return Err(Failure::refused(text));
     }
@@ -71,6 +69,8 @@ pub(crate) async fn run(
     }
     output.line(if released {
         "released: an equal call runs again"
+    } else if is_free {
+        "the key has become free in the meantime, so nothing was removed: an equal call runs again"
     } else {
         "a dry run: nothing was removed"
     })
@@ -90,37 +90,40 @@ struct Audit {
     record: Shown,
 }
 
-/// Looks a second time, when a renewal would have been due.
+/// Looks a second time, when the key would have been renewed. Returns whether the key is still taken.
+///
+/// A lease is renewed after a third, with `release = false` after two thirds. So a key that has not been renewed for three quarters of
+/// its time is not renewed any more. Most of this time may have passed already, and the key lives longer.
 async fn wait_for_a_renewal(
     idempotency: &Idempotency,
     args: &Release,
     first: &Peek,
-) -> Result<(), Failure> {
-    // A lease is renewed after a third, with `release = false` after two thirds.
-    let wait = first.lasts() / 4 * 3;
+    shown: Instant,
+) -> Result<bool, Failure> {
+    let silent = silent_for(first.lasts(), first.remaining()) + shown.elapsed();
+    let wait = (first.lasts() / 4 * 3).saturating_sub(silent);
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, and it renews its key too seldom to wait for that; or `hold_err` holds the key. Look at its \
-             process, {}. If it is gone, or if you know the outcome, repeat this with --force",
-            first.holder()
+            "the call may be running, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}: repeat this \
+             then. If the process is gone, or if you know the outcome, repeat this with --force",
+            first.holder(),
+            output::duration(wait)
         )));
     }
-    note(&format!(
-        "waiting for {} to see whether {} renews the key",
-        output::duration(wait),
-        first.holder()
-    ));
-    sleep(wait).await;
+    if !wait.is_zero() {
+        note(&format!(
+            "waiting for {} to see whether {} renews the key",
+            output::duration(wait),
+            first.holder()
+        ));
+        sleep(wait).await;
+    }
     let second = match find(idempotency, &args.key).await {
-        Err(failure) if failure.code == 3 => {
-            return Err(Failure::not_found(
-                "the key has become free in the meantime",
-            ));
-        }
+        Err(failure) if failure.code == 3 => return Ok(false),
         second => second?,
     };
     if is_silent(first, &second, wait) {
-        return Ok(());
+        return Ok(true);
     }
     Err(Failure::refused(format!(
         "the call is running: {} has renewed or changed the key. With --force two bodies may run at once",
@@ -134,5 +137,5 @@ fn is_silent(first: &Peek, second: &Peek, waited: Duration) -> bool {
         return false;
     };
     let is_same = first.holder() == second.holder() && first.since() == second.since();
-    is_same && second.state() == first.state() && after + waited / 2 < before
+    is_same && second.state() == first.state() && after + waited / 2 <= before
 }

@@ -1,5 +1,7 @@
 //! A key whose process was killed.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use idempotence::{Error, Release};
@@ -139,6 +141,65 @@ fn a_call_that_is_renewed_is_not_released() {
         refused.err
     );
     run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+}
+
+#[test]
+fn a_late_key_is_released_before_it_is_free_by_itself() {
+    let url = redis();
+    // The key lives for 13.2 s, so whether its holder renews it is known after 9.9 s.
+    let digits = Program::on(&url).die_in(&url, 7, 6 * LEASE);
+    let deadline = Instant::now() + Duration::from_secs(12);
+    let free_in =
+        || run(&url, &["show", "orders.pay", &digits, "--json"]).json()["free_in_ms"].as_u64();
+    while free_in().unwrap() > 3300 {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let released = run(&url, &["release", "orders.pay", &digits, "--yes"]);
+    assert_eq!(released.code, 0, "{}{}", released.out, released.err);
+    assert_eq!(audit(&released)["released"], true, "{}", released.err);
+    assert!(!released.err.contains("waiting"), "{}", released.err);
+}
+
+#[test]
+fn a_key_that_becomes_free_while_the_command_waits_is_a_success() {
+    let url = redis();
+    let digits = Program::on(&url).die_in(&url, 7, 8 * LEASE);
+    let mut waits = command(&url, &["release", "orders.pay", &digits, "--yes"]);
+    let mut waits = waits
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut err = BufReader::new(waits.stderr.take().unwrap());
+    err.read_line(&mut line).unwrap();
+    assert!(line.starts_with("waiting for "), "{line}");
+    run(
+        &url,
+        &["release", "orders.pay", &digits, "--force", "--yes"],
+    )
+    .ok();
+    let ended = waits.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&ended.stdout);
+    assert_eq!(ended.status.code(), Some(0), "{out}");
+    assert!(
+        out.contains("the key has become free in the meantime"),
+        "{out}"
+    );
+}
+
+#[test]
+fn a_listing_of_late_keys_says_when_the_others_would_be_late() {
+    let url = redis();
+    Program::on(&url).die_in(&url, 7, LONG);
+    let late = run(&url, &["ls", "--state", "late"]);
+    assert!(
+        late.err.contains("Running and not late: 1. "),
+        "{}",
+        late.err
+    );
+    assert!(late.err.contains("late in 1m "), "{}", late.err);
 }
 
 #[test]
