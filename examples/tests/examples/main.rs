@@ -7,6 +7,7 @@ mod funnel;
 mod http_orders;
 mod import_rows;
 mod lock_check_update;
+mod opentelemetry;
 mod outbox;
 mod quickstart;
 mod service;
