@@ -6,6 +6,8 @@ mod bench;
 mod help;
 mod ls;
 mod probe;
+mod progress;
+mod recording;
 mod settings;
 mod stores;
 mod stuck;

@@ -143,11 +143,16 @@ impl Program {
 
     /// Leaves a call that runs, and whose process dies: the runtime ends, and nothing renews the key any more. Returns the digits that
     /// a refusal of another process logs.
-    pub(crate) fn die_in(mut self, url: &str, id: u64, lease: Duration) -> String {
+    pub(crate) fn die_in(self, url: &str, id: u64, lease: Duration) -> String {
         self.begin(id, lease);
+        self.die();
+        digits_of(url, id)
+    }
+
+    /// Ends the runtime without the ends of its calls.
+    pub(crate) fn die(mut self) {
         self.runtime.take().unwrap().shutdown_background();
         std::mem::forget(self);
-        digits_of(url, id)
     }
 
     /// Begins a call that runs until the runtime ends.
