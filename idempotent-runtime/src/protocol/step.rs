@@ -15,6 +15,7 @@ use crate::protocol::state::Phase;
 #[cfg(any(test, feature = "shuttle"))]
 use crate::protocol::steps::Broken;
 use crate::protocol::steps::{DoneStep, Place, Steps, StoredSteps};
+use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::record::shape;
 use crate::record::steps as format;
@@ -223,8 +224,57 @@ fn key_of_entry(key: &str, position: usize, name: &str) -> String {
 }
 
 /// Adds a step to the record.
+///
+/// The run may have lost its lease. Then another run may have succeeded meanwhile, and removed the steps. A record that is stored after
+/// the record of a success would outlive that, and a later call would skip the step. So such a run looks at its key before and after.
 async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Result<(), Error> {
+    let is_first = stored.record.is_none();
+    if !broken!(Broken::ChecksOnlyAfter) && is_too_late(lease, is_first).await? {
+        return Err(overtaken(lease));
+    }
+    add(lease, stored, step).await?;
+    if !broken!(Broken::ChecksOnlyBefore) && is_too_late(lease, is_first).await? {
+        take_back(lease, stored).await?;
+        return Err(overtaken(lease));
+    }
+    Ok(())
+}
+
+/// Whether another run may have succeeded since the lease was lost, so that no step is recorded. Costs one round trip if the lease is lost.
+///
+/// A run that has the key now does no harm: the record is older than the end of that run, so it expires before it. An earlier record that is
+/// still stored shows that nobody has freed the key by hand.
+async fn is_too_late(lease: &Lease, is_first: bool) -> Result<bool, Error> {
+    if lease.lose_if_expired().is_none() || broken!(Broken::RecordsUnchecked) {
+        return Ok(false);
+    }
+    Ok(match holder(lease).await? {
+        Holder::Own => false,
+        Holder::Done => true,
+        Holder::Nobody => is_first,
+        // The record of a success may have expired.
+        Holder::Other => is_first && Instant::now() >= lease.good_until() + lease.call().policy.ttl,
+    })
+}
+
+/// Removes the record that this run has just written: after a success nobody needs an earlier record either.
+async fn take_back(lease: &Lease, stored: &mut StoredSteps) -> Result<(), Error> {
     let (call, key) = (lease.call(), key_of(lease));
+    let Some(record) = stored.record.take() else {
+        return Ok(());
+    };
+    let removal = retry(call.shared.deadline(), || {
+        call.shared.store().remove(&key, &record)
+    });
+    removal
+        .await
+        .map_err(|error| may_be_recorded(lease, error))?;
+    Ok(())
+}
+
+/// Adds a step to the record, after the last step that the call knows of.
+async fn add(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Result<(), Error> {
+    let key = key_of(lease);
     loop {
         let mut done = stored.done.clone();
         done.push(step.clone());
@@ -236,11 +286,7 @@ async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Resul
         if is_first && !is_resend && answer.is_ok() {
             stored.may_come_late = came_late;
         }
-        let answer = answer.map_err(|error| {
-            let so = "so a step ran and may not be recorded";
-            Error::of_step(call.site.clone(), error, so)
-        })?;
-        match answer {
+        match answer.map_err(|error| may_be_recorded(lease, error))? {
             Swap::Done => {
                 stored.note(record, done);
                 return Ok(());
@@ -249,7 +295,7 @@ async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Resul
             Swap::Other(found) if broken!(Broken::ReplacesOthers) => stored.record = Some(found),
             Swap::Other(_) if broken!(Broken::BelievesRefused) => return Ok(()),
             // It has expired, or an operator has removed it together with the claim.
-            Swap::Absent if has_key(lease).await? => stored.record = None,
+            Swap::Absent if matches!(holder(lease).await?, Holder::Own) => stored.record = None,
             Swap::Other(_) | Swap::Absent => return Err(overtaken(lease)),
         }
     }
@@ -291,17 +337,35 @@ async fn send(
     }
 }
 
-/// Whether the call still has its key.
-async fn has_key(lease: &Lease) -> Result<bool, Error> {
+/// What the key of a call has.
+enum Holder {
+    /// The claim of this run.
+    Own,
+    /// The claim of another run, or the mark of its unknown outcome.
+    Other,
+    /// The record of a success, or of a failure whose result is stored.
+    Done,
+    Nobody,
+}
+
+/// Asks the store which run has the key of the call.
+async fn holder(lease: &Lease) -> Result<Holder, Error> {
     let call = lease.call();
     let entry = retry(call.shared.deadline(), || {
         call.shared.store().get(lease.key())
     });
-    let entry = entry.await.map_err(|error| {
-        let so = "so a step ran and is not recorded";
-        Error::of_step(call.site.clone(), error, so)
-    })?;
-    Ok(entry.is_some_and(|entry| entry.value == *lease.record()))
+    let entry = entry.await.map_err(|error| may_be_recorded(lease, error))?;
+    Ok(match entry {
+        None => Holder::Nobody,
+        Some(entry) if entry.value == *lease.record() => Holder::Own,
+        Some(entry) if Record::may_be_claim(&entry.value) => Holder::Other,
+        Some(_) => Holder::Done,
+    })
+}
+
+fn may_be_recorded(lease: &Lease, error: StoreError) -> Error {
+    let so = "so a step ran and may not be recorded";
+    Error::of_step(lease.call().site.clone(), error, so)
 }
 
 fn length(kept: &Kept) -> usize {

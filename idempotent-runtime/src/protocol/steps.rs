@@ -2,7 +2,8 @@
 //!
 //! One record has all steps of a key. It is written by compare-and-set on its last bytes, so of two calls that record a step, after a
 //! pause longer than a lease, the first is accepted and the other learns that it has lost its lease. The record lives for `ttl` after
-//! its last step, so it never outlives the record of a success.
+//! its last step, so it does not outlive the record of a later success. A run that has lost its lease may write after a success: it
+//! looks at its key before and after, and takes its record back.
 
 use std::sync::PoisonError;
 
@@ -118,6 +119,12 @@ pub(crate) enum Broken {
     ForgetsUnanswered,
     /// A first record that may come late does not keep the record from being removed.
     RemovesBeforeLate,
+    /// A run that has lost its lease records its steps without a look at the key.
+    RecordsUnchecked,
+    /// Such a run looks at the key before it records a step, and not after.
+    ChecksOnlyBefore,
+    /// Such a run looks at the key after it has recorded a step, and not before.
+    ChecksOnlyAfter,
     /// The record is removed when the body fails.
     RemovesAfterError,
     /// The record stays after a success.

@@ -1,6 +1,7 @@
 //! Calls with three steps, with a fault at every message: a step that is recorded never runs again, and no other is skipped.
 
 mod link;
+mod lost;
 mod misuse;
 mod recorders;
 
