@@ -40,8 +40,11 @@ pub(crate) async fn begin(lease: &Lease, step: &Place) -> Result<Begun, Error> {
         return Err(invalid(lease, "a call has at most 100 steps"));
     }
     let mut stored = steps.stored().await;
-    if !stored.is_read {
-        read(lease, &mut stored).await?;
+    if !stored.is_read
+        && let Err(error) = read(lease, &mut stored).await
+    {
+        steps.did_not_begin(position);
+        return Err(error);
     }
     if broken!(Broken::NeverReads) {
         return Ok(Begun::Run(position));

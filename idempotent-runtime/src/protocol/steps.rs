@@ -17,9 +17,16 @@ use crate::sync::Mutex;
 /// The steps of one call.
 #[derive(Default)]
 pub(crate) struct Steps {
-    begun: Mutex<Vec<Place>>,
+    begun: Mutex<Vec<BegunStep>>,
     /// Is locked while the store is asked, because each write needs the answer to the write before.
     stored: AsyncMutex<StoredSteps>,
+}
+
+/// A step that has begun.
+struct BegunStep {
+    step: Place,
+    /// It has not run, because the store was not read.
+    may_begin_again: bool,
 }
 
 /// A step, and the place in the code that runs it.
@@ -57,12 +64,27 @@ impl Steps {
     /// Notes that a step begins, and returns its position in the call; the place of its first use if its name is used already.
     pub(crate) fn begin(&self, step: &Place) -> Result<usize, Place> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = begun.iter().find(|used| used.name == step.name);
-        if let Some(used) = used.filter(|_| !broken!(Broken::AllowsSameName)) {
-            return Err(used.clone());
+        let mut used = begun.iter_mut().enumerate();
+        let used = used.find(|(_, used)| used.step.name == step.name);
+        if let Some((position, used)) = used.filter(|_| !broken!(Broken::AllowsSameName)) {
+            let begins_again = std::mem::take(&mut used.may_begin_again);
+            return if begins_again {
+                Ok(position)
+            } else {
+                Err(used.step.clone())
+            };
         }
-        begun.push(step.clone());
+        begun.push(BegunStep {
+            step: step.clone(),
+            may_begin_again: false,
+        });
         Ok(begun.len() - 1)
+    }
+
+    /// Notes that the step at this position did not run, so its name may be used again.
+    pub(crate) fn did_not_begin(&self, position: usize) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun[position].may_begin_again = true;
     }
 
     pub(crate) async fn stored(&self) -> MutexGuard<'_, StoredSteps> {

@@ -61,6 +61,10 @@ impl<I> IdempotencyContext<I> {
     /// answer; [`Error::InvalidPolicy`] in a call that has no steps, and for a name that is used twice, another
     /// order, another type or a result that is too large, whose source names the places in the code; [`Error::ForeignRecord`].
     ///
+    /// Each frees the key as every `Err` of the body does, also if the step ran and may not be recorded. Then the step runs again, unless
+    /// [`hold_err`](crate::GuardedCall::hold_err) names the error. A step whose record could not be read has not run, and may begin again
+    /// in the same call.
+    ///
     /// # Cancellation
     ///
     /// A step that is dropped while it runs is not recorded. One that is dropped while its result is sent may be recorded.

@@ -217,3 +217,25 @@ fn a_run_that_was_lost_for_its_whole_ttl_records_nothing() {
         &[Broken::RecordsUnchecked],
     );
 }
+
+#[test]
+fn a_step_whose_read_failed_may_begin_again() {
+    on_paused_clock(async {
+        let store = Arc::new(MemoryStore::new());
+        let (idempotency, cable) = process(&store);
+        for value in [1, 2] {
+            let call = idempotency.call("trip").key(&1).ttl(TTL);
+            let failed: Result<(), Failed> = call
+                .run_with(async |cx: Cx| {
+                    cable.cut(true);
+                    let unread = cx.step("flight", async || Ok::<_, Error>(0)).await;
+                    assert!(matches!(unread, Err(Error::Unavailable(_))), "{unread:?}");
+                    cable.cut(false);
+                    assert_eq!(cx.step("flight", async || Ok::<_, Failed>(value)).await?, 1);
+                    Err(Failed::Body)
+                })
+                .await;
+            assert!(matches!(failed, Err(Failed::Body)), "{failed:?}");
+        }
+    });
+}
