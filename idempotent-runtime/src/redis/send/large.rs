@@ -87,8 +87,8 @@ impl LargeKeys {
         place.load(Ordering::Relaxed) == digest
     }
 
-    /// Remembers whether the record of a key is large after this reply. Only a reply that is the whole record, or that there is
-    /// none, changes it.
+    /// Remembers whether the record of a key is large after this reply. Only a reply that is the whole record, that there is none, or that
+    /// it was replaced changes it. `0` means that another record is stored, perhaps a large one.
     fn note(&self, key: &str, was_large: bool, reply: &Reply) {
         match reply {
             Ok(Value::BulkString(record)) if record.len() >= LARGE => {
@@ -96,7 +96,7 @@ impl LargeKeys {
                 place.store(digest, Ordering::Relaxed);
                 self.any.store(true, Ordering::Relaxed);
             }
-            Ok(Value::BulkString(_) | Value::Int(_) | Value::Nil) if was_large => {
+            Ok(Value::BulkString(_) | Value::Int(1..) | Value::Nil) if was_large => {
                 let (place, digest) = self.place(key);
                 let _ = place.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
@@ -138,6 +138,7 @@ mod tests {
         note(&keys, "other", 0);
         // A reply with something else than the record says nothing.
         keys.note("key", true, &Ok(Value::Array(Vec::new())));
+        keys.note("key", true, &Ok(Value::Int(0)));
         assert!(keys.has("key"));
         note(&keys, "key", 0);
         assert!(!keys.has("key"));
