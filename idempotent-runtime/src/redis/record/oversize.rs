@@ -47,9 +47,9 @@ impl Oversize {
         }
     }
 
-    /// Measures how long the answer to `SET … GET` takes.
-    pub(crate) fn start_timer(&self) -> TimedClaim<'_> {
-        let since = Some(Instant::now());
+    /// Measures how long the answer to `SET … GET` takes, if the claim is sent at once.
+    pub(crate) fn start_timer(&self, is_sent_at_once: bool) -> TimedClaim<'_> {
+        let since = is_sent_at_once.then(Instant::now);
         TimedClaim {
             may_exist: &self.may_exist,
             since,
@@ -87,12 +87,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_was_given_up_after_a_while_counts_as_oversize() {
         let oversize = Oversize::default();
-        drop(oversize.start_timer());
-        let answered = oversize.start_timer();
+        drop(oversize.start_timer(true));
+        let answered = oversize.start_timer(true);
         tokio::time::advance(LONG).await;
         answered.answered();
         assert!(!oversize.may_exist());
-        let given_up = oversize.start_timer();
+        let given_up = oversize.start_timer(true);
         tokio::time::advance(LONG).await;
         drop(given_up);
         assert!(oversize.may_exist());

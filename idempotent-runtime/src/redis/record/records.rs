@@ -67,7 +67,8 @@ impl RecordCommands {
         let is_native = self.native_claim && sender.replicas().is_none();
         let reply = if is_native && !self.oversize.may_exist() {
             let set = Op::set_if_free(keys, slice::from_ref(&value), ttl).in_order(Order::OfKey);
-            let timer = self.oversize.start_timer();
+            // A key whose record was large waits for its turn first.
+            let timer = self.oversize.start_timer(!sender.is_large(key));
             let reply = sender.value(sender.send(&set).await);
             timer.answered();
             reply
@@ -200,5 +201,58 @@ fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
         StoreErrorKind::Full => error.with_kind(StoreErrorKind::NotApplied),
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::aio::ConnectionLike;
+    use ::redis::{Cmd, Pipeline, RedisFuture};
+    use futures_util::FutureExt as _;
+    use futures_util::future::pending;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::redis::client::replicas::Replicas;
+    use crate::redis::send::direct::Direct;
+    use crate::redis::send::large::Large;
+    use crate::redis::send::sender::BatchScope;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_waited_behind_large_records_does_not_count_as_oversize() {
+        let records = Records::of_servers(&["redis_version:8.0.0".to_owned()]);
+        let large = Large::new(Silent);
+        large.note("large", false, &Ok(Value::BulkString(vec![7; 32 * 1024])));
+        let operations = BatchScope::Off(Direct::new(Silent));
+        let sender = Sender::over(Silent, Replicas::default(), operations, Some(large), None);
+        let (second, ttl) = (Duration::from_secs(1), Duration::from_mins(1));
+        for (key, counts) in [("large", false), ("other", true)] {
+            let claim = records.claim(&sender, key, b"own", ttl);
+            assert!(timeout(second, claim).await.is_err());
+            assert_eq!(records.oversize.may_exist(), counts, "{key}");
+        }
+    }
+
+    /// A server that never answers.
+    #[derive(Clone)]
+    struct Silent;
+
+    impl ConnectionLike for Silent {
+        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+            pending().boxed()
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a Pipeline,
+            _: usize,
+            _: usize,
+        ) -> RedisFuture<'a, Vec<Value>> {
+            pending().boxed()
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
     }
 }

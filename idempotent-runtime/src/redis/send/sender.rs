@@ -98,6 +98,12 @@ impl<C: StoreClient> Sender<C> {
         reply
     }
 
+    /// Whether an operation on this key may wait for others, because its record was large.
+    pub(crate) fn is_large(&self, key: &str) -> bool {
+        let large = self.0.large.as_ref();
+        large.is_some_and(|large| large.has(key))
+    }
+
     /// The value of a reply, or the store's error.
     pub(crate) fn value(&self, reply: Reply) -> Result<Value, StoreError> {
         reply.map_err(|error| self.error(error))
