@@ -245,18 +245,19 @@ async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Resul
 
 /// Whether another run may have succeeded since the lease was lost, so that no step is recorded. Costs one round trip if the lease is lost.
 ///
-/// A run that has the key now does no harm: the record is older than the end of that run, so it expires before it. An earlier record that is
-/// still stored shows that nobody has freed the key by hand.
+/// A run that has the key now does no harm: the record is older than the end of that run, so it expires before it. If nobody has the key, it
+/// may have been freed by hand, unless an earlier record is still stored.
 async fn is_too_late(lease: &Lease, is_first: bool) -> Result<bool, Error> {
     if lease.lose_if_expired().is_none() || broken!(Broken::RecordsUnchecked) {
         return Ok(false);
     }
+    // The record of a success may have expired.
+    let is_old = || Instant::now() >= lease.good_until() + lease.call().policy.ttl;
     Ok(match holder(lease).await? {
         Holder::Own => false,
         Holder::Done => true,
-        Holder::Nobody => is_first,
-        // The record of a success may have expired.
-        Holder::Other => is_first && Instant::now() >= lease.good_until() + lease.call().policy.ttl,
+        Holder::Nobody => is_first || is_old(),
+        Holder::Other => is_old(),
     })
 }
 
