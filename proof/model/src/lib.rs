@@ -13,6 +13,7 @@ mod config;
 pub mod fences;
 pub mod mistakes;
 mod protocol;
+pub mod recovery;
 mod renewal;
 mod rules;
 mod search;

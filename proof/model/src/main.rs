@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use idempotence_model::{Search, Steps, fences, mistakes, several, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, recovery, several, spaces, tokens};
 
 fn main() -> ExitCode {
     let mut spaces: Vec<_> = [
@@ -19,10 +19,12 @@ fn main() -> ExitCode {
     .collect();
     let mut of_tokens = tokens::spaces::all();
     let mut of_fences = fences::spaces::all();
+    let mut of_steps = recovery::spaces::all();
     if std::env::args().any(|argument| argument == "--long") {
         spaces.extend(spaces::long());
         of_tokens.extend(tokens::spaces::long());
         of_fences.extend(fences::spaces::long());
+        of_steps.extend(recovery::spaces::long());
     }
     let broken = mistakes::wrong().into_iter().chain(mistakes::limits());
     let holds = check_all(broken.collect(), spaces);
@@ -31,7 +33,10 @@ fn main() -> ExitCode {
     let broken = broken.chain(fences::spaces::limits());
     let fences_hold = check_all(broken.collect(), of_fences);
     let keys_hold = check_all(several::spaces::wrong(), several::spaces::all());
-    if holds && tokens_hold && fences_hold && keys_hold {
+    let broken = recovery::spaces::wrong().into_iter();
+    let broken = broken.chain(recovery::spaces::limits());
+    let steps_hold = check_all(broken.collect(), of_steps);
+    if holds && tokens_hold && fences_hold && keys_hold && steps_hold {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,6 +1,6 @@
 //! The checker finds each mistake, so the rules can fail.
 
-use idempotence_model::{Search, Steps, fences, mistakes, several, tokens};
+use idempotence_model::{Search, Steps, fences, mistakes, recovery, several, tokens};
 
 fn is_broken<C: Steps>(config: C, rule: C::Rule) {
     let outcome = Search::breaks(config, rule);
@@ -39,6 +39,13 @@ fn each_mistake_with_several_keys_breaks_its_rule() {
     }
 }
 
+#[test]
+fn each_mistake_with_steps_breaks_its_rule() {
+    for (config, rule) in recovery::spaces::wrong() {
+        is_broken(config, rule);
+    }
+}
+
 /// If a limit disappears, remove it from the README and add the rule to its space.
 #[test]
 fn what_is_not_promised_does_happen() {
@@ -46,6 +53,9 @@ fn what_is_not_promised_does_happen() {
         is_broken(config, rule);
     }
     for (config, rule) in fences::spaces::limits() {
+        is_broken(config, rule);
+    }
+    for (config, rule) in recovery::spaces::limits() {
         is_broken(config, rule);
     }
 }

@@ -1,6 +1,6 @@
 //! All rules hold in every state of every space, of all models.
 
-use idempotence_model::{Search, Steps, fences, several, spaces, tokens};
+use idempotence_model::{Search, Steps, fences, recovery, several, spaces, tokens};
 
 /// `floor`: a space with fewer states does not test what it should.
 fn holds<C: Steps>(spaces: Vec<Search<C>>, floor: usize) {
@@ -57,4 +57,9 @@ fn each_holder_has_a_larger_number_than_all_before() {
 #[test]
 fn calls_with_several_keys_hold_all_or_none_and_never_block_each_other() {
     holds(several::spaces::all(), 20);
+}
+
+#[test]
+fn no_recorded_step_runs_again_and_no_other_is_skipped() {
+    holds(recovery::spaces::all(), 500);
 }
