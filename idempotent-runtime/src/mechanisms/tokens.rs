@@ -29,6 +29,24 @@ use crate::store::Claim;
 /// The store has a digest of the token, the operation and the subject, never the token. So a reader of the store cannot redeem
 /// a token.
 ///
+/// # In a guarded call
+///
+/// The option `token` of the attribute redeems a token after the call has its claim, and before the body begins:
+///
+/// | the call | its claim | its token |
+/// | --- | --- | --- |
+/// | is a duplicate, or gets the stored result | the other call's claim stays | untouched |
+/// | is refused: malformed, used or unknown | none, or removed at once | untouched |
+/// | gets no answer in time (`Unavailable`, also with `on_store_error = "run"`), or is dropped before the body | removed, unless the store stays silent | given back, unless the store stays silent |
+/// | its body succeeds, or its error is stored (`replay_err`) | by `release` | used |
+/// | its body fails | by `release` | used; with `give_back = true` given back before the key is free |
+/// | is dropped in its body with `on_cancel = "release"` | removed | used; with `give_back = true` given back |
+/// | is dropped with `"keep"`, panics, loses its lease, crashes | held until the lease ends | used: the work may be done |
+///
+/// A body that is dropped with `"finish"` runs to its end.
+///
+/// # Without the attribute
+///
 /// ```
 /// # use idempotent_runtime as idempotence;
 /// # #[tokio::main(flavor = "current_thread")]
