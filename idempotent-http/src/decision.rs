@@ -36,8 +36,9 @@ pub enum Decision {
     Store,
     /// The key becomes free: the next request with this key runs the handler.
     Release,
-    /// The key stays taken until its lease ends. Until then requests with this key get 409 `outcome_unknown`. For responses after
-    /// which the work may be done or not.
+    /// The key stays taken until its lease ends: for at least two thirds of the lease, or less with `renew(Renew::No)` or after failed
+    /// renewals. Until then requests with this key get 409 `outcome_unknown`. The layer marks the key by a write in the background;
+    /// without the mark, as after a crash, they get `in_progress`. For responses after which the work may be done or not.
     Hold,
 }
 

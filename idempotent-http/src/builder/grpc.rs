@@ -12,6 +12,9 @@ impl<S> LayerBuilder<S> {
     /// [`on_reject`](Self::on_reject). The status of the method decides which responses are stored, not
     /// [`store_if`](Self::store_if). The page `http_frameworks` of the guide says more.
     ///
+    /// A missing or malformed key, or a missing scope, is `INVALID_ARGUMENT` (a missing scope with [`challenge`](Self::challenge)
+    /// `UNAUTHENTICATED`), a message over [`request_limit`](Self::request_limit) `RESOURCE_EXHAUSTED`.
+    ///
     /// **Do not name a method with a stream:** its request would be read to its end before the method begins.
     ///
     /// # Panics
