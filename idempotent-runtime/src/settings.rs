@@ -26,7 +26,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `wait` and `on_store_error` of guarded functions without compiling, and `disabled = true`
+/// Settings change `ttl`, `lease`, `at_least`, `wait` and `on_store_error` of guarded functions without compiling, and `disabled = true`
 /// switches their guards off. They are read when the
 /// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
@@ -60,7 +60,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 ///
 /// | variable | is for |
 /// | --- | --- |
-/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_DISABLED` | every endpoint |
+/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_AT_LEAST`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_DISABLED` | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_STORE`,
@@ -92,8 +92,12 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 /// `on_lease_lost = "stop"`. Otherwise an outage would stop the bodies that must run during it.
 ///
 /// With `disabled = true` every body runs unguarded: equal calls run at the same time and again. A call that has its key when a
-/// reload sets the switch keeps its key. Calls with a one-time token stay guarded. The log has a warning at the start and at each
-/// reload, each call ends with [`EventKind::Disabled`](crate::EventKind::Disabled), and the doctor reports a problem.
+/// reload sets the switch keeps its key. A body that runs when the switch is removed is not seen by new calls. Calls with a one-time
+/// token stay guarded. With a fence, `attempt()` and `took_over()` are `None`; a fence without an answer of the store is 0, with the event
+/// [`Unguarded`](crate::EventKind::Unguarded). A request to the layer of HTTP runs after the checks of header and size, and its response
+/// has the extension `IdempotencyOutcome::Unguarded`. The log has a warning at the start and at each
+/// reload, each call ends with [`EventKind::Disabled`](crate::EventKind::Disabled) (a dropped call with `Cancelled`, a panic with
+/// `Panicked`), and the doctor reports a problem.
 ///
 /// A setting for an unknown endpoint is a warning in the log, not an error, so that two versions of a program can share a
 /// file. See also [`settings_problems`](crate::Idempotency::settings_problems).
