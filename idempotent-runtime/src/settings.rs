@@ -26,7 +26,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `at_least`, `wait` and `on_store_error` of guarded functions without compiling, and `disabled = true`
+/// Settings change `ttl`, `lease`, `at_least`, `wait`, `on_store_error` and `settle` of guarded functions without compiling, and `disabled = true`
 /// switches their guards off. They are read when the
 /// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
@@ -60,7 +60,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 ///
 /// | variable | is for |
 /// | --- | --- |
-/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_AT_LEAST`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_DISABLED` | every endpoint |
+/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_AT_LEAST`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_SETTLE`, `…_DISABLED` | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_STORE`,
