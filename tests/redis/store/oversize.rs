@@ -3,12 +3,13 @@
 use idempotence_test_servers::RedisServer;
 use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap};
-use idempotent_runtime::{Error, Idempotency, RedisStore, Store};
+use idempotent_runtime::{AnyIntent, Error, Idempotency, IdempotencyContext, RedisStore, Store};
 
 use crate::store::servers::{DONE, MAX_WAIT, TTL, VALUE, by_script, connection_to, send};
 
 const HUGE: usize = 100 * 1024 * 1024;
 const LONGEST: usize = 1000;
+const MEBIBYTE: usize = 1024 * 1024;
 
 /// The number of bytes that are read of a longer record: one more than the longest record has.
 fn is_cut(stored: &Bytes) {
@@ -95,4 +96,29 @@ async fn a_call_that_finds_a_huge_record_is_refused() {
     }
     let refused = idempotency.peek("test", &(1,)).await.unwrap_err();
     assert!(matches!(refused, Error::ForeignRecord(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn steps_that_a_handle_cannot_read_are_not_reported_as_absent() {
+    let server = RedisServer::start().unwrap();
+    let handle = async |largest_result: usize| {
+        let store = RedisStore::connect(&server.url()).await.unwrap();
+        let idempotency = Idempotency::builder(store).largest_result(largest_result);
+        idempotency.build().unwrap()
+    };
+    let (large, small) = (handle(4 * MEBIBYTE).await, handle(MEBIBYTE).await);
+    let call = large.call("trips.book").key(&1).ttl(TTL);
+    let failed = call
+        .run_with(async |cx: IdempotencyContext<AnyIntent>| {
+            let ticket = cx.step("flight", async || Ok::<_, Error>("x".repeat(2 * MEBIBYTE)));
+            ticket.await?;
+            cx.step("flight", async || Ok::<_, Error>(1)).await
+        })
+        .await;
+    assert!(matches!(failed, Err(Error::InvalidPolicy(_))), "{failed:?}");
+    let refused = small.forget_steps("trips.book", &(1,)).await.unwrap_err();
+    assert!(matches!(refused, Error::Misconfigured(_)), "{refused}");
+    assert!(refused.to_string().contains("largest_result"), "{refused}");
+    assert!(large.forget_steps("trips.book", &(1,)).await.unwrap());
+    assert!(!small.forget_steps("trips.book", &(1,)).await.unwrap());
 }

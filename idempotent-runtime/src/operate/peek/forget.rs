@@ -7,7 +7,7 @@ use crate::error::{Error, Site, Subject};
 use crate::handle::Idempotency;
 use crate::key::fingerprint::Parts;
 use crate::protocol::retry::StoreAttempt;
-use crate::store::{Key, StoreError, Swap};
+use crate::store::{Key, StoreError, StoreErrorKind, Swap};
 
 impl Idempotency {
     /// Frees the key if it still has the record that was read, and removes its [steps](crate::IdempotencyContext::step). Returns whether it
@@ -66,7 +66,9 @@ impl Idempotency {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidKey`] as [`peek`](Self::peek); [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot serve the request.
+    /// [`Error::InvalidKey`] as [`peek`](Self::peek); [`Error::Unavailable`] or [`Error::Misconfigured`] if the store cannot serve the
+    /// request, or does not return the whole record of the steps, because it is larger than this handle's
+    /// [`largest_result`](crate::Builder::largest_result) allows.
     pub async fn forget_steps(&self, endpoint: &str, parts: &impl Parts) -> Result<bool, Error> {
         let endpoint = endpoint_of(endpoint)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();
@@ -81,14 +83,22 @@ impl Idempotency {
     /// Removes the steps of the call with this key. Returns whether there were any. `last` is their record, if it is known.
     async fn remove_steps(&self, key: &Key, last: Option<&Bytes>) -> Result<bool, StoreError> {
         let key = self.shared().steps_key(key);
+        let longest = self.shared().records().options.longest_record();
         let mut expected = last.cloned().unwrap_or_default();
         loop {
             let removal = self.shared().store().remove(&key, &expected);
             match StoreAttempt::new(removal, self.shared().deadline()).await? {
                 Swap::Done => return Ok(true),
+                // A store may cut a record that is too long for the handle. The rest of it is not compared with the whole record.
+                Swap::Absent if expected.len() > longest => return Err(too_long()),
                 Swap::Absent => return Ok(false),
                 Swap::Other(found) => expected = found,
             }
         }
     }
+}
+
+fn too_long() -> StoreError {
+    let error = StoreError::new(StoreErrorKind::Misconfigured, "a long record of steps");
+    error.reason("has more steps than `largest_result` of this handle allows, so they are not removed: use the `largest_result` of the handle that wrote them")
 }
