@@ -3,11 +3,13 @@
 //! A lock prevents two runs at the same time. Only the database can prevent a second run later: it commits the row that
 //! proves the first run together with the work.
 
+mod adapters;
 mod batching;
 pub(crate) mod causes;
 mod checkout;
 mod connection;
 mod database;
+pub mod driver;
 mod duplicate;
 mod failure;
 mod insert;

@@ -8,7 +8,8 @@ use crate::call::builder::GuardedCall;
 use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::causes::TxOutcome;
-use crate::sql::{AsConnection, AsPool, Retry};
+use crate::sql::driver::Driver;
+use crate::sql::{AsPool, Retry};
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the
@@ -66,10 +67,10 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     pub async fn run_in<X, R>(
         self,
         tx: &mut X,
-        body: impl AsyncFnOnce(&mut <X::Database as sqlx::Database>::Connection) -> R,
+        body: impl AsyncFnOnce(&mut X::Connection) -> R,
     ) -> R
     where
-        X: AsConnection,
+        X: Driver,
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
@@ -82,7 +83,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         };
         let outcome = {
             // The code that makes the future of the body also runs inside the call.
-            let mut body = pin!(async { body(tx.as_connection()).await });
+            let mut body = pin!(async { body(tx.connection()).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         answers.settle_in(held, outcome, tx).await
@@ -165,13 +166,10 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     pub async fn run_in_with<X, R>(
         self,
         tx: &mut X,
-        body: impl AsyncFnOnce(
-            &mut <X::Database as sqlx::Database>::Connection,
-            IdempotencyContext<AnyIntent>,
-        ) -> R,
+        body: impl AsyncFnOnce(&mut X::Connection, IdempotencyContext<AnyIntent>) -> R,
     ) -> R
     where
-        X: AsConnection,
+        X: Driver,
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
@@ -184,7 +182,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         };
         let context = held.context();
         let outcome = {
-            let mut body = pin!(async { body(tx.as_connection(), context).await });
+            let mut body = pin!(async { body(tx.connection(), context).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
         answers.settle_in(held, outcome, tx).await

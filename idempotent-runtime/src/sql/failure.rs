@@ -1,6 +1,7 @@
 //! Turns an error of sqlx into an error of the store: its kind, its reason and its place.
 
 use std::borrow::Cow;
+use std::error::Error as StdError;
 use std::fmt;
 
 use sqlx::{Connection, Pool};
@@ -8,6 +9,7 @@ use thiserror::Error;
 
 use self::code::Code;
 use super::database::Database;
+use super::driver::DriverError;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(super) mod code;
@@ -28,6 +30,17 @@ pub(crate) fn statement_failed(
 ) -> StoreError {
     let (kind, reason) = (kind_of(&error), reason::of_statement(&error));
     store_error(kind, reason, error).place(place)
+}
+
+/// The failure of a statement that a driver ran at `place`.
+pub(crate) fn driver_failed(error: DriverError, place: impl Into<Cow<'static, str>>) -> StoreError {
+    match error.into_sqlx() {
+        Ok(error) => statement_failed(error, place),
+        Err(error) => {
+            let kind = error.code().map_or(Unknown, kind_of_code);
+            store_error(kind, reason::of_driver(&error), error).place(place)
+        }
+    }
 }
 
 /// The failure of a new connection to `place`: no statement was sent.
@@ -99,7 +112,7 @@ pub(crate) fn place<DB: Database>(pool: &Pool<DB>) -> String {
 fn store_error(
     kind: StoreErrorKind,
     reason: Option<&'static str>,
-    source: sqlx::Error,
+    source: impl StdError + Send + Sync + 'static,
 ) -> StoreError {
     let failure = StoreError::of_server(kind, source);
     match reason {
@@ -137,16 +150,20 @@ impl fmt::Debug for NotMigrated {
 
 fn kind_of(error: &sqlx::Error) -> StoreErrorKind {
     match error {
-        sqlx::Error::Database(refusal) => match Code::from_refusal(&**refusal) {
-            Code::State(state) => kind_of_state(&state),
-            Code::MySql(number, state) => kind_of_number(number, &state),
-            Code::Sqlite(code) => kind_of_result_code(code),
-        },
+        sqlx::Error::Database(refusal) => kind_of_code(&Code::from_refusal(&**refusal)),
         sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => NotApplied,
         sqlx::Error::Configuration(_) | sqlx::Error::Tls(_) | sqlx::Error::InvalidArgument(_) => {
             Misconfigured
         }
         _ => Unknown,
+    }
+}
+
+fn kind_of_code(code: &Code) -> StoreErrorKind {
+    match code {
+        Code::State(state) => kind_of_state(state),
+        Code::MySql(number, state) => kind_of_number(*number, state),
+        Code::Sqlite(code) => kind_of_result_code(*code),
     }
 }
 

@@ -3,8 +3,7 @@
 use std::error::Error as StdError;
 use std::{io, iter};
 
-use sqlx::error::DatabaseError;
-
+use super::driver::{DriverError, DriverErrorKind};
 use super::failure::code::Code;
 use crate::store::{StoreError, StoreErrorKind};
 
@@ -28,8 +27,8 @@ use crate::store::{StoreError, StoreErrorKind};
 pub fn is_retryable(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !may_be_applied(*cause))
-        .find_map(refusal)
-        .is_some_and(is_conflict)
+        .find_map(code_of)
+        .is_some_and(|code| code.is_conflict())
 }
 
 /// Whether a transaction that writes the dedup row (the option `tx`, or `run_in`) and failed with `error` should be retried
@@ -52,10 +51,11 @@ pub fn is_retryable_with_row(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !is_from_another_store(*cause))
         .find_map(|cause| {
-            if let Some(refusal) = refusal(cause) {
-                return Some(is_conflict(refusal) || is_unanswered(refusal));
+            if let Some(code) = code_of(cause) {
+                return Some(code.is_conflict() || code.is_unanswered());
             }
             match cause.downcast_ref() {
+                None if is_lost(cause) => Some(true),
                 Some(sqlx::Error::Io(_) | sqlx::Error::WorkerCrashed) => Some(true),
                 Some(error) if is_closed_at_first_message(error) => Some(true),
                 _ => cause.downcast_ref().map(names_a_lost_connection),
@@ -85,10 +85,11 @@ pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
     causes(error)
         .take_while(|cause| !is_from_another_store(*cause))
         .find_map(|cause| {
-            if let Some(refusal) = refusal(cause) {
-                return Some(is_unanswered(refusal));
+            if let Some(code) = code_of(cause) {
+                return Some(code.is_unanswered());
             }
             match cause.downcast_ref() {
+                None if is_lost(cause) => Some(true),
                 Some(
                     sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed,
                 ) => Some(true),
@@ -102,7 +103,7 @@ pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
 pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
-        sqlx::Error::Database(refusal) => is_unanswered(&**refusal),
+        sqlx::Error::Database(refusal) => Code::from_refusal(&**refusal).is_unanswered(),
         error if is_closed_at_first_message(error) => true,
         _ => false,
     }
@@ -121,38 +122,18 @@ fn causes<'a>(
     iter::successors(Some(error), |error| StdError::source(*error))
 }
 
-fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a dyn DatabaseError> {
-    let refusal = match error.downcast_ref() {
-        Some(sqlx::Error::Database(refusal)) => Some(refusal),
-        // `#[error(transparent)]` leaves only this part of an error of sqlx.
-        _ => error.downcast_ref::<Box<dyn DatabaseError>>(),
-    };
-    refusal.map(|refusal| &**refusal)
+/// The code in an error of a driver or of a library, without its causes.
+fn code_of(cause: &(dyn StdError + 'static)) -> Option<Code> {
+    if let Some(error) = cause.downcast_ref::<DriverError>() {
+        return error.code().cloned();
+    }
+    Code::from_error(cause)
 }
 
-/// Whether the database undid the statement or the transaction in favour of another transaction.
-fn is_conflict(refusal: &dyn DatabaseError) -> bool {
-    match Code::from_refusal(refusal) {
-        Code::State(state) => matches!(&*state, "40001" | "40P01" | "55P03"),
-        Code::MySql(number, _) => matches!(number, 1020 | 1205 | 1213),
-        // The file is busy, or another connection to the same cache has locked it.
-        Code::Sqlite(code) => matches!(code & 0xff, 5 | 6),
-    }
-}
-
-/// Whether the database ended the session, or does not know the outcome of a `COMMIT`. The statement may have been applied.
-fn is_unanswered(refusal: &dyn DatabaseError) -> bool {
-    match Code::from_refusal(refusal) {
-        Code::State(state) => {
-            // Idle in a transaction for too long, an unknown outcome, a shutdown, a starting server.
-            let ends = ["25P03", "40003", "57P01", "57P02", "57P03", "57P05"];
-            ends.contains(&&*state) || state.starts_with("08")
-        }
-        Code::MySql(number, state) => {
-            matches!(number, 1053 | 1180 | 1927 | 4031) || state.starts_with("08")
-        }
-        Code::Sqlite(_) => false,
-    }
+/// Whether a driver or a library, but sqlx, found the connection lost.
+fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
+    let error = cause.downcast_ref().map(DriverError::kind);
+    error == Some(DriverErrorKind::Lost)
 }
 
 /// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.
@@ -166,7 +147,7 @@ fn is_from_another_store(error: &(dyn StdError + 'static)) -> bool {
     let is_from_a_database = || {
         error
             .source()
-            .is_some_and(<dyn StdError>::is::<sqlx::Error>)
+            .is_some_and(|source| source.is::<sqlx::Error>() || source.is::<DriverError>())
     };
     error.is::<StoreError>() && !is_from_a_database()
 }

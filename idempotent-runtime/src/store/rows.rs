@@ -9,11 +9,10 @@ use crate::error::store::StoreError;
 
 /// A transaction, or a connection in a transaction, that writes rows. The caller commits it.
 #[diagnostic::on_unimplemented(
-    message = "`tx` must be a transaction of sqlx 0.9 or a connection that is in one, not `{Self}`",
-    label = "this is neither a transaction nor a connection of sqlx 0.9",
-    note = "a transaction of another version of sqlx has the same name: depend on sqlx 0.9, or take the types of sqlx from `idempotence::sql::sqlx`",
-    note = "`tx` must be `&mut Transaction<'_, Postgres | MySql | Sqlite>` or `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` and pass the transaction",
-    note = "`tx` may also be a `&mut PoolConnection<_>`, or a `&mut T` where `T: idempotence::sql::AsConnection`",
+    message = "`tx` must be a transaction of a library of databases, or a connection that is in one, not `{Self}`",
+    label = "this is no transaction that can hold the row of the call",
+    note = "sqlx 0.9: `&mut Transaction<'_, Postgres | MySql | Sqlite>` or a `&mut` connection that is in a transaction; a type of another version of sqlx has the same name, so take it from `idempotence::sql::sqlx`",
+    note = "any other type must implement `idempotence::sql::driver::Driver`; a pool is no transaction: call `pool.begin().await?` and pass the transaction",
     note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]
 pub trait Rows: Send {

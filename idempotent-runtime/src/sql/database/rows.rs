@@ -4,23 +4,24 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sqlx::Database;
 
-use super::run::Run;
 use super::statement::{FixedStatement, Parameters};
 use super::time::micros;
+use crate::sql::driver::{Dialect, Driver, DriverError, Value};
 use crate::store::rows::{Row, RowClaim};
 
 /// The statements of a dedup row. None of them begins or ends the transaction.
-pub trait Dedup: Run {
+pub trait Dedup: Database {
     /// The statements but the claim.
     const ROW_STATEMENTS: &'static RowStatements;
 
     /// See [`Rows::claim`](crate::store::rows::Rows::claim). The connection is in a transaction.
-    fn claim_row(
-        connection: &mut Self::Connection,
+    fn claim_row<C: Driver>(
+        connection: &mut C,
         row: Row<'_>,
         wait: Option<Duration>,
-    ) -> impl Future<Output = sqlx::Result<RowClaim>> + Send;
+    ) -> impl Future<Output = Result<RowClaim, DriverError>> + Send;
 }
 
 /// The statements on the caller's own row.
@@ -32,26 +33,72 @@ pub struct RowStatements {
     pub(crate) remove: FixedStatement,
 }
 
+/// See [`Rows::claim`](crate::store::rows::Rows::claim). The connection is in a transaction.
+pub(crate) async fn claim<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    wait: Option<Duration>,
+) -> Result<RowClaim, DriverError> {
+    match connection.dialect() {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => sqlx::Postgres::claim_row(connection, row, wait).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => sqlx::MySql::claim_row(connection, row, wait).await,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => sqlx::Sqlite::claim_row(connection, row, wait).await,
+    }
+}
+
 /// See [`Rows::replace`](crate::store::rows::Rows::replace).
-pub(crate) async fn replace<DB: Dedup>(
-    connection: &mut DB::Connection,
+pub(crate) async fn replace<C: Driver>(
+    connection: &mut C,
     row: Row<'_>,
     value: &Bytes,
-) -> sqlx::Result<bool> {
+) -> Result<bool, DriverError> {
     let values = Parameters::new(row.key)
         .expected(row.value)
         .with(value)
         .micros(micros(row.ttl));
-    Ok(DB::change(connection, &DB::ROW_STATEMENTS.replace, values).await? == 1)
+    let replace = &statements(connection.dialect()).replace;
+    Ok(change(connection, replace, values).await? == 1)
 }
 
 /// See [`Rows::remove`](crate::store::rows::Rows::remove).
-pub(crate) async fn remove<DB: Dedup>(
-    connection: &mut DB::Connection,
-    row: Row<'_>,
-) -> sqlx::Result<()> {
+pub(crate) async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
     let values = Parameters::new(row.key).expected(row.value);
-    DB::change(connection, &DB::ROW_STATEMENTS.remove, values)
-        .await
-        .map(drop)
+    let remove = &statements(connection.dialect()).remove;
+    change(connection, remove, values).await.map(drop)
+}
+
+/// Runs a statement. Returns the number of changed rows.
+pub(crate) async fn change<C: Driver>(
+    connection: &mut C,
+    statement: &'static FixedStatement,
+    values: Parameters<'_>,
+) -> Result<u64, DriverError> {
+    let values: Vec<Value<'_>> = statement.values(values).collect();
+    connection.execute(statement.text, &values).await
+}
+
+/// The name of the database.
+pub(crate) fn name(dialect: Dialect) -> &'static str {
+    match dialect {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => sqlx::Postgres::NAME,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => sqlx::MySql::NAME,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => sqlx::Sqlite::NAME,
+    }
+}
+
+fn statements(dialect: Dialect) -> &'static RowStatements {
+    match dialect {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => sqlx::Postgres::ROW_STATEMENTS,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => sqlx::MySql::ROW_STATEMENTS,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => sqlx::Sqlite::ROW_STATEMENTS,
+    }
 }

@@ -2,13 +2,17 @@
 
 use std::future::Future;
 
-use sqlx::{AssertSqlSafe, Executor, QueryBuilder, query, query_as};
+use sqlx::{AssertSqlSafe, Executor, QueryBuilder, Row as _, query, query_as};
 
-use super::statement::{FixedStatement, Parameter, Parameters};
+use super::statement::{FixedStatement, Parameters};
+use crate::sql::driver::{ColumnType, Dialect, Field, Value};
 
 /// Runs statements. Each database has its own implementation, because the bounds of a generic implementation do not hold behind
 /// a reference.
 pub trait Run: sqlx::Database {
+    /// The database for a driver.
+    const DIALECT: Dialect;
+
     /// Runs a statement. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
     fn execute(
         connection: &mut Self::Connection,
@@ -42,6 +46,21 @@ pub trait Run: sqlx::Database {
         values: Parameters<'_>,
     ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
 
+    /// Runs a statement of the caller's transaction. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
+    fn run_text(
+        connection: &mut Self::Connection,
+        statement: &str,
+        values: &[Value<'_>],
+    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
+
+    /// Runs a statement of the caller's transaction to its end. Returns its first row. One round trip.
+    fn first_row(
+        connection: &mut Self::Connection,
+        statement: &str,
+        values: &[Value<'_>],
+        columns: &[ColumnType],
+    ) -> impl Future<Output = sqlx::Result<Option<Vec<Field>>>> + Send;
+
     /// Runs statements without values, separated by semicolons. One round trip.
     fn execute_all(
         connection: &mut Self::Connection,
@@ -50,13 +69,14 @@ pub trait Run: sqlx::Database {
 }
 
 macro_rules! bind {
-    ($query:expr, $statement:expr, $values:expr) => {{
+    ($query:expr, $values:expr) => {{
         let mut query = $query;
-        for value in $statement.values($values) {
+        for value in $values {
             query = match value {
-                Parameter::Text(text) => query.bind(text),
-                Parameter::Bytes(bytes) => query.bind(bytes),
-                Parameter::Integer(number) => query.bind(number),
+                Value::Text(text) => query.bind(text),
+                Value::Bytes(bytes) => query.bind(bytes),
+                Value::Integer(number) => query.bind(number),
+                Value::Float(number) => query.bind(number),
             };
         }
         query
@@ -64,9 +84,11 @@ macro_rules! bind {
 }
 
 macro_rules! run {
-    ($feature:literal, $database:ty, $connection:ty) => {
+    ($feature:literal, $database:ty, $connection:ty, $dialect:ident) => {
         #[cfg(feature = $feature)]
         impl Run for $database {
+            const DIALECT: Dialect = Dialect::$dialect;
+
             async fn execute(
                 connection: &mut $connection,
                 mut statement: QueryBuilder<Self>,
@@ -90,7 +112,7 @@ macro_rules! run {
                 statement: &'static FixedStatement,
                 values: Parameters<'_>,
             ) -> sqlx::Result<u64> {
-                let query = bind!(query(statement.text), statement, values);
+                let query = bind!(query(statement.text), statement.values(values));
                 Ok(connection.execute(query).await?.rows_affected())
             }
 
@@ -99,7 +121,7 @@ macro_rules! run {
                 statement: &'static FixedStatement,
                 values: Parameters<'_>,
             ) -> sqlx::Result<Option<(Vec<u8>, i64)>> {
-                let query = bind!(query_as(statement.text), statement, values);
+                let query = bind!(query_as(statement.text), statement.values(values));
                 query.fetch_optional(connection).await
             }
 
@@ -108,8 +130,40 @@ macro_rules! run {
                 statement: &'static FixedStatement,
                 values: Parameters<'_>,
             ) -> sqlx::Result<Option<(i64, i64)>> {
-                let query = bind!(query_as(statement.text), statement, values);
+                let query = bind!(query_as(statement.text), statement.values(values));
                 query.fetch_optional(connection).await
+            }
+
+            async fn run_text(
+                connection: &mut $connection,
+                statement: &str,
+                values: &[Value<'_>],
+            ) -> sqlx::Result<u64> {
+                let query = bind!(query(AssertSqlSafe(statement)), values.iter().copied());
+                Ok(connection.execute(query).await?.rows_affected())
+            }
+
+            async fn first_row(
+                connection: &mut $connection,
+                statement: &str,
+                values: &[Value<'_>],
+                columns: &[ColumnType],
+            ) -> sqlx::Result<Option<Vec<Field>>> {
+                let query = bind!(query(AssertSqlSafe(statement)), values.iter().copied());
+                let rows = connection.fetch_all(query).await?;
+                let Some(row) = rows.first() else {
+                    return Ok(None);
+                };
+                let mut fields = Vec::with_capacity(columns.len());
+                for (i, column) in columns.iter().enumerate() {
+                    fields.push(match column {
+                        ColumnType::Text => row.try_get::<Option<String>, _>(i)?.into(),
+                        ColumnType::Bytes => row.try_get::<Option<Vec<u8>>, _>(i)?.into(),
+                        ColumnType::Integer => row.try_get::<Option<i64>, _>(i)?.into(),
+                        ColumnType::Float => row.try_get::<Option<f64>, _>(i)?.into(),
+                    });
+                }
+                Ok(Some(fields))
             }
 
             async fn execute_all(
@@ -125,6 +179,6 @@ macro_rules! run {
     };
 }
 
-run!("postgres", sqlx::Postgres, sqlx::PgConnection);
-run!("mysql", sqlx::MySql, sqlx::MySqlConnection);
-run!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection);
+run!("postgres", sqlx::Postgres, sqlx::PgConnection, Postgres);
+run!("mysql", sqlx::MySql, sqlx::MySqlConnection, MySql);
+run!("sqlite", sqlx::Sqlite, sqlx::SqliteConnection, Sqlite);

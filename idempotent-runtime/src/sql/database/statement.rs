@@ -1,5 +1,7 @@
 //! Statements as data: a text, and which values it binds.
 
+use crate::sql::driver::Value;
+
 /// A statement, and the values that it binds in their order.
 #[derive(Debug)]
 pub struct FixedStatement {
@@ -67,14 +69,6 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A value that a statement binds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Parameter<'a> {
-    Text(&'a str),
-    Bytes(&'a [u8]),
-    Integer(i64),
-}
-
 impl FixedStatement {
     pub(crate) const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
         Self { text, slots }
@@ -84,14 +78,14 @@ impl FixedStatement {
     pub(crate) fn values<'a>(
         &'static self,
         values: Parameters<'a>,
-    ) -> impl Iterator<Item = Parameter<'a>> {
+    ) -> impl Iterator<Item = Value<'a>> {
         self.slots.iter().map(move |slot| match slot {
-            Placeholder::Key => Parameter::Text(values.key),
-            Placeholder::KeyBytes => Parameter::Bytes(values.key.as_bytes()),
-            Placeholder::Expected => Parameter::Bytes(values.expected),
-            Placeholder::New => Parameter::Bytes(values.new),
-            Placeholder::Micros => Parameter::Integer(values.micros),
-            Placeholder::Limit => Parameter::Integer(values.limit),
+            Placeholder::Key => Value::Text(values.key),
+            Placeholder::KeyBytes => Value::Bytes(values.key.as_bytes()),
+            Placeholder::Expected => Value::Bytes(values.expected),
+            Placeholder::New => Value::Bytes(values.new),
+            Placeholder::Micros => Value::Integer(values.micros),
+            Placeholder::Limit => Value::Integer(values.limit),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! The codes of the errors of databases.
 
+use std::error::Error as StdError;
+
 use sqlx::error::DatabaseError;
 
 /// Whether the error names a table that does not exist.
@@ -13,6 +15,7 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     not(all(feature = "mysql", feature = "sqlite")),
     expect(dead_code, reason = "each database has its own kind of code")
 )]
+#[derive(Debug, Clone)]
 pub(crate) enum Code {
     /// A state of the SQL standard, as in PostgreSQL.
     State(String),
@@ -31,6 +34,40 @@ impl Code {
         }
     }
 
+    /// Whether the database undid the statement or the transaction in favour of another transaction.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Self::State(state) => matches!(&**state, "40001" | "40P01" | "55P03"),
+            Self::MySql(number, _) => matches!(number, 1020 | 1205 | 1213),
+            // The file is busy, or another connection to the same cache has locked it.
+            Self::Sqlite(code) => matches!(code & 0xff, 5 | 6),
+        }
+    }
+
+    /// Whether the database ended the session, or does not know the outcome of a `COMMIT`. The statement may have been applied.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        match self {
+            Self::State(state) => {
+                // Idle in a transaction for too long, an unknown outcome, a shutdown, a starting server.
+                let ends = ["25P03", "40003", "57P01", "57P02", "57P03", "57P05"];
+                ends.contains(&&**state) || state.starts_with("08")
+            }
+            Self::MySql(number, state) => {
+                matches!(number, 1053 | 1180 | 1927 | 4031) || state.starts_with("08")
+            }
+            Self::Sqlite(_) => false,
+        }
+    }
+
+    pub(crate) fn is_unique_violation(&self) -> bool {
+        match self {
+            Self::State(state) => state == "23505",
+            Self::MySql(number, _) => matches!(number, 1062 | 1169 | 1586),
+            // A primary key, any other unique index.
+            Self::Sqlite(code) => matches!(code, 1555 | 2067),
+        }
+    }
+
     pub(crate) fn from_refusal(refusal: &dyn DatabaseError) -> Self {
         let code = refusal.code().unwrap_or_default();
         #[cfg(feature = "mysql")]
@@ -45,5 +82,15 @@ impl Code {
             return Self::Sqlite(code.parse().unwrap_or_default());
         }
         Self::State(code.into_owned())
+    }
+
+    /// The code in an error of a library of a database, without its causes.
+    pub(crate) fn from_error(error: &(dyn StdError + 'static)) -> Option<Self> {
+        let refusal = match error.downcast_ref() {
+            Some(sqlx::Error::Database(refusal)) => Some(refusal),
+            // `#[error(transparent)]` leaves only this part of an error of sqlx.
+            _ => error.downcast_ref::<Box<dyn DatabaseError>>(),
+        };
+        refusal.map(|refusal| Self::from_refusal(&**refusal))
     }
 }

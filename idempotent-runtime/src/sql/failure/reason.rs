@@ -3,6 +3,7 @@
 //! Clients may see a reason, so it contains no address, path, user or statement.
 
 use std::borrow::Cow;
+use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use sqlx::{Error, Pool};
 
 use super::code::Code;
 use crate::sql::database::Database;
+use crate::sql::driver::{DriverError, DriverErrorKind};
 use crate::sql::retryable::is_closed_at_first_message;
 
 /// Why a statement failed. `None`: only its kind is known.
@@ -18,6 +20,15 @@ pub(super) fn of_statement(error: &Error) -> Option<&'static str> {
     match error {
         Error::Io(error) => of_lost_connection(error),
         error => of_error(error),
+    }
+}
+
+/// Why a statement of a driver failed.
+pub(super) fn of_driver(error: &DriverError) -> Option<&'static str> {
+    match error.code() {
+        Some(code) => of_code(code, &error.source()?.to_string()),
+        None if error.kind() == DriverErrorKind::Lost => Some(LOST),
+        None => None,
     }
 }
 
@@ -69,6 +80,7 @@ pub(super) fn of_pool_timeout<DB: Database>(
     .into()
 }
 
+const LOST: &str = "closed the connection before it answered (did the server stop or restart?)";
 const CLOSED_NEW_CONNECTION: &str =
     "closed the new connection (check the port, and whether the server is starting or stopping)";
 
@@ -96,7 +108,7 @@ fn of_lost_connection(error: &io::Error) -> Option<&'static str> {
     };
     match error.kind() {
         BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof => {
-            Some("closed the connection before it answered (did the server stop or restart?)")
+            Some(LOST)
         }
         TimedOut => Some("did not answer in time"),
         _ => of_no_connection(error),
@@ -132,14 +144,17 @@ fn of_no_connection(error: &io::Error) -> Option<&'static str> {
 }
 
 fn of_refusal(refusal: &dyn DatabaseError) -> Option<&'static str> {
-    let code = Code::from_refusal(refusal);
-    if code.is_missing_table(refusal.message()) {
-        return Some(of_missing_table(refusal.message()));
+    of_code(&Code::from_refusal(refusal), refusal.message())
+}
+
+fn of_code(code: &Code, message: &str) -> Option<&'static str> {
+    if code.is_missing_table(message) {
+        return Some(of_missing_table(message));
     }
     match code {
-        Code::State(state) => of_state(&state),
-        Code::MySql(number, _) => of_number(number),
-        Code::Sqlite(code) => of_result_code(code, refusal.message()),
+        Code::State(state) => of_state(state),
+        Code::MySql(number, _) => of_number(*number),
+        Code::Sqlite(code) => of_result_code(*code, message),
     }
 }
 

@@ -10,20 +10,22 @@
 //! The lock on the existing row is shared, beginning with the INSERT that found it: duplicates do not wait for each other's
 //! transactions.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::mysql::{MySqlDatabaseError, MySqlRow};
-use sqlx::{
-    AssertSqlSafe, Executor as _, MySql, MySqlConnection, Row as _, SqlSafeStr as _, SqlStr,
-};
+use sqlx::MySql;
+use sqlx::mysql::MySqlDatabaseError;
 use tokio::time::Instant;
 
 use crate::sql::database::rows::{self, Dedup, RowStatements};
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Micros, New};
 use crate::sql::database::time::micros;
+use crate::sql::driver::ColumnType::{Bytes as BytesColumn, Integer};
+use crate::sql::driver::{ColumnType, Driver, DriverError, Field, Fields, Value};
+use crate::sql::failure::code::Code;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
 /// On MariaDB this fails if the transaction has ended, because the expiry is then NULL, which the column refuses in every
@@ -68,28 +70,29 @@ impl Dedup for MySql {
 
     /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
     /// for a call that replaces an expired row.
-    async fn claim_row(
-        connection: &mut MySqlConnection,
+    async fn claim_row<C: Driver>(
+        connection: &mut C,
         row: Row<'_>,
         wait: Option<Duration>,
-    ) -> sqlx::Result<RowClaim> {
+    ) -> Result<RowClaim, DriverError> {
         let began = Instant::now();
-        let put = sqlx::query(insert(wait))
-            .bind(row.key.as_bytes())
-            .bind(&row.value[..])
-            .bind(micros(row.ttl));
-        let claim = match connection.execute(put).await {
+        let values = [
+            Value::Bytes(row.key.as_bytes()),
+            Value::Bytes(row.value),
+            Value::Integer(micros(row.ttl)),
+        ];
+        let claim = match connection.execute(&insert(wait), &values).await {
             Ok(_) => {
                 // The time of the statement did not advance during the wait, so this sets the expiry again.
                 if began.elapsed() > MAX_CLOCK_LAG
-                    && !rows::replace::<Self>(connection, row, row.value).await?
+                    && !rows::replace(connection, row, row.value).await?
                 {
                     return Ok(RowClaim::NoTransaction);
                 }
                 Ok(RowClaim::Claimed)
             }
-            Err(error) if error_number(&error) == NOT_NULL => Ok(RowClaim::NoTransaction),
-            Err(error) if error_number(&error) == DUPLICATE_KEY => {
+            Err(error) if number(&error) == NOT_NULL => Ok(RowClaim::NoTransaction),
+            Err(error) if number(&error) == DUPLICATE_KEY => {
                 let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
                 let remaining = wait.saturating_sub(began.elapsed());
                 resolve_duplicate(connection, row, remaining).await
@@ -97,7 +100,7 @@ impl Dedup for MySql {
             Err(error) => Err(error),
         };
         match claim {
-            Err(error) if error_number(&error) == LOCK_WAIT_TIMEOUT => {
+            Err(error) if number(&error) == LOCK_WAIT_TIMEOUT => {
                 resolve_timeout(connection, row, error).await
             }
             claim => claim,
@@ -106,10 +109,10 @@ impl Dedup for MySql {
 }
 
 /// The statement that inserts a row, and waits up to `wait`, or as long as by default.
-fn insert(wait: Option<Duration>) -> SqlStr {
+fn insert(wait: Option<Duration>) -> Cow<'static, str> {
     match wait {
-        None => INSERT_WITH_DEFAULT_WAIT.as_str().into_sql_str(),
-        Some(wait) => AssertSqlSafe(with_lock_wait_timeout("INSERT", INSERT, wait)).into_sql_str(),
+        None => INSERT_WITH_DEFAULT_WAIT.as_str().into(),
+        Some(wait) => with_lock_wait_timeout("INSERT", INSERT, wait).into(),
     }
 }
 
@@ -128,50 +131,45 @@ fn with_lock_wait_timeout(verb: &str, rest: &str, wait: Duration) -> String {
 }
 
 /// Returns the row that has the key, or replaces it if it has expired.
-async fn resolve_duplicate(
-    connection: &mut MySqlConnection,
+async fn resolve_duplicate<C: Driver>(
+    connection: &mut C,
     row: Row<'_>,
     wait: Duration,
-) -> sqlx::Result<RowClaim> {
-    let read = sqlx::query(READ).bind(row.key.as_bytes());
-    let found = connection.fetch_one(read).await?;
-    if let Some(value) = live_value(&found)? {
+) -> Result<RowClaim, DriverError> {
+    let key = Value::Bytes(row.key.as_bytes());
+    let found = connection.first_row(READ, &[key], &LIVE_VALUE).await?;
+    if let Some(value) = live_value(found)? {
         return Ok(RowClaim::Taken(value));
     }
-    let take_over = sqlx::query(AssertSqlSafe(with_lock_wait_timeout(
-        "UPDATE",
-        REPLACE_EXPIRED,
-        wait,
-    )))
-    .bind(&row.value[..])
-    .bind(micros(row.ttl))
-    .bind(row.key.as_bytes());
-    Ok(match connection.execute(take_over).await?.rows_affected() {
+    let take_over = with_lock_wait_timeout("UPDATE", REPLACE_EXPIRED, wait);
+    let values = [
+        Value::Bytes(row.value),
+        Value::Integer(micros(row.ttl)),
+        key,
+    ];
+    Ok(match connection.execute(&take_over, &values).await? {
         0 => RowClaim::NoTransaction,
         _ => RowClaim::Claimed,
     })
 }
 
 /// Finds out why the wait timed out: another transaction has written the row, or only locked the gap around it.
-async fn resolve_timeout(
-    connection: &mut MySqlConnection,
+async fn resolve_timeout<C: Driver>(
+    connection: &mut C,
     row: Row<'_>,
-    error: sqlx::Error,
-) -> sqlx::Result<RowClaim> {
-    let ended: bool = connection
-        .fetch_one(ROLLBACK_ON_TIMEOUT)
-        .await?
-        .try_get(0)?;
-    if ended {
+    error: DriverError,
+) -> Result<RowClaim, DriverError> {
+    let ended = connection.first_row(ROLLBACK_ON_TIMEOUT, &[], &[Integer]);
+    if Fields::of(ended.await?)?.integer()? != 0 {
         return Err(error);
     }
-    let look = sqlx::query(LOOK).bind(row.key.as_bytes());
-    match connection.fetch_optional(look).await {
-        Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&error_number(&look)) => {
+    let key = Value::Bytes(row.key.as_bytes());
+    match connection.first_row(LOOK, &[key], &LIVE_VALUE).await {
+        Err(look) if [LOCK_WAIT_TIMEOUT, LOCK_NOWAIT].contains(&number(&look)) => {
             Ok(RowClaim::StillOpen)
         }
         // The row is committed by now.
-        Ok(Some(found)) => match live_value(&found)? {
+        Ok(found @ Some(_)) => match live_value(found)? {
             Some(value) => Ok(RowClaim::Taken(value)),
             None => Err(error),
         },
@@ -180,11 +178,23 @@ async fn resolve_timeout(
     }
 }
 
+/// The columns of [`READ`] and [`LOOK`].
+const LIVE_VALUE: [ColumnType; 2] = [BytesColumn, Integer];
+
 /// The value of the row, unless it has expired.
-fn live_value(found: &MySqlRow) -> sqlx::Result<Option<Bytes>> {
-    let lives: bool = found.try_get(1)?;
-    let value: Vec<u8> = found.try_get(0)?;
+fn live_value(found: Option<Vec<Field>>) -> Result<Option<Bytes>, DriverError> {
+    let mut found = Fields::of(found)?;
+    let value = found.bytes()?.unwrap_or_default();
+    let lives = found.integer()? != 0;
     Ok(lives.then(|| value.into()))
+}
+
+/// The number of an error, or 0.
+fn number(error: &DriverError) -> u16 {
+    match error.code() {
+        Some(Code::MySql(number, _)) => *number,
+        _ => 0,
+    }
 }
 
 pub(super) fn error_number(error: &sqlx::Error) -> u16 {

@@ -7,14 +7,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::error::DatabaseError;
-use sqlx::{Executor as _, PgConnection, Postgres, Row as _};
+use sqlx::Postgres;
 
 use crate::sql::database::rows::{Dedup, RowStatements};
-use crate::sql::database::run::Run as _;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::time::micros;
+use crate::sql::driver::ColumnType::{Bytes as BytesColumn, Integer, Text};
+use crate::sql::driver::{Driver, DriverError, Fields, Value};
+use crate::sql::failure::code::Code;
 use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
 
 /// Whether the transaction is READ COMMITTED and gets the advisory lock of the key $1, or has it already.
@@ -50,9 +51,9 @@ const CLAIM_LOCKED: &str = "\
 /// The live row, and the settings of the transaction. Without a live row, tries the advisory lock again.
 const OBSERVE: &str = concat!(
     "SELECT live.value, hashtextextended($1, 0), current_setting('lock_timeout'), \
-     current_setting('statement_timeout'), live.key IS NULL AND ",
+     current_setting('statement_timeout'), CASE WHEN live.key IS NULL AND ",
     lock!(),
-    " FROM (VALUES (1)) AS one LEFT JOIN idempotence AS live \
+    " THEN 1::bigint ELSE 0 END FROM (VALUES (1)) AS one LEFT JOIN idempotence AS live \
      ON live.key = $1 AND live.expires_at > statement_timestamp()"
 );
 
@@ -70,11 +71,11 @@ impl Dedup for Postgres {
 
     /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
     /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.
-    async fn claim_row(
-        connection: &mut PgConnection,
+    async fn claim_row<C: Driver>(
+        connection: &mut C,
         row: Row<'_>,
         wait: Option<Duration>,
-    ) -> sqlx::Result<RowClaim> {
+    ) -> Result<RowClaim, DriverError> {
         if insert(connection, CLAIM, row).await? {
             return Ok(RowClaim::Claimed);
         }
@@ -108,23 +109,24 @@ impl Dedup for Postgres {
             }
             _ => "ROLLBACK TO SAVEPOINT idempotence; RELEASE SAVEPOINT idempotence".to_owned(),
         };
-        let ended = Self::execute_all(connection, end).await;
+        let ended = connection.execute_all(&end).await;
         let claim = claim?;
         ended.map(|()| claim)
     }
 }
 
 /// Inserts the row by one of the two statements. Returns whether it did.
-async fn insert(
-    connection: &mut PgConnection,
+async fn insert<C: Driver>(
+    connection: &mut C,
     claim: &'static str,
     row: Row<'_>,
-) -> sqlx::Result<bool> {
-    let claim = sqlx::query(claim)
-        .bind(row.key)
-        .bind(&row.value[..])
-        .bind(micros(row.ttl));
-    Ok(connection.execute(claim).await?.rows_affected() == 1)
+) -> Result<bool, DriverError> {
+    let values = [
+        Value::Text(row.key),
+        Value::Bytes(row.value),
+        Value::Integer(micros(row.ttl)),
+    ];
+    Ok(connection.execute(claim, &values).await? == 1)
 }
 
 /// What a call reads if it could not insert its row.
@@ -139,26 +141,27 @@ struct Observed {
     is_locked: bool,
 }
 
-async fn observe(connection: &mut PgConnection, row: Row<'_>) -> sqlx::Result<Observed> {
-    let seen = sqlx::query(OBSERVE).bind(row.key);
-    let seen = connection.fetch_one(seen).await?;
-    let value: Option<Vec<u8>> = seen.try_get(0)?;
+async fn observe<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<Observed, DriverError> {
+    let columns = [BytesColumn, Integer, Text, Text, Integer];
+    let values = [Value::Text(row.key)];
+    let seen = connection.first_row(OBSERVE, &values, &columns).await?;
+    let mut seen = Fields::of(seen)?;
     Ok(Observed {
-        value: value.map(Bytes::from),
-        lock: seen.try_get(1)?,
-        lock_timeout: seen.try_get(2)?,
-        statement_timeout: seen.try_get(3)?,
-        is_locked: seen.try_get(4)?,
+        value: seen.bytes()?.map(Bytes::from),
+        lock: seen.integer()?,
+        lock_timeout: seen.text()?,
+        statement_timeout: seen.text()?,
+        is_locked: seen.integer()? == 1,
     })
 }
 
 /// Waits for the advisory lock, then claims again.
-async fn claim_behind_savepoint(
-    connection: &mut PgConnection,
+async fn claim_behind_savepoint<C: Driver>(
+    connection: &mut C,
     row: Row<'_>,
     wait_for_lock: String,
-) -> sqlx::Result<RowClaim> {
-    match Postgres::execute_all(connection, wait_for_lock).await {
+) -> Result<RowClaim, DriverError> {
+    match connection.execute_all(&wait_for_lock).await {
         // Only an equal call can hold the advisory lock. The statements below may wait for any other lock.
         Err(error) if is_lock_timeout(&error) => return Ok(RowClaim::StillOpen),
         waited => waited?,
@@ -170,9 +173,8 @@ async fn claim_behind_savepoint(
     Ok(seen.value.map_or(RowClaim::StillOpen, RowClaim::Taken))
 }
 
-fn is_lock_timeout(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    code.as_deref() == Some("55P03")
+fn is_lock_timeout(error: &DriverError) -> bool {
+    matches!(error.code(), Some(Code::State(state)) if state == "55P03")
 }
 
 /// The longest `lock_timeout`, in milliseconds.

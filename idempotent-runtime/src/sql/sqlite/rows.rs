@@ -5,13 +5,15 @@
 
 use std::time::Duration;
 
-use sqlx::{AssertSqlSafe, Executor as _, Row as _, Sqlite, SqliteConnection};
+use sqlx::Sqlite;
 
-use crate::sql::database::records;
-use crate::sql::database::rows::{Dedup, RowStatements};
-use crate::sql::database::statement::FixedStatement;
+use crate::sql::database::records::Records as _;
+use crate::sql::database::rows::{self, Dedup, RowStatements};
 use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
+use crate::sql::database::statement::{FixedStatement, Parameters};
 use crate::sql::database::time::{micros, sqlite_end};
+use crate::sql::driver::ColumnType::{Bytes, Integer};
+use crate::sql::driver::{Driver, DriverError, Fields, Value};
 use crate::store::rows::{Row, RowClaim};
 
 const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
@@ -30,46 +32,38 @@ impl Dedup for Sqlite {
         remove: FixedStatement::new(REMOVE, &[Key, Expected]),
     };
 
-    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 2 more statements.
-    async fn claim_row(
-        connection: &mut SqliteConnection,
+    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 3 more statements.
+    async fn claim_row<C: Driver>(
+        connection: &mut C,
         row: Row<'_>,
         wait: Option<Duration>,
-    ) -> sqlx::Result<RowClaim> {
+    ) -> Result<RowClaim, DriverError> {
         let Some(wait) = wait else {
             return claim(connection, row).await;
         };
-        let before = set_busy_timeout(connection, wait.as_millis()).await?;
+        let before = connection.first_row("PRAGMA busy_timeout", &[], &[Integer]);
+        let before = Fields::of(before.await?)?.integer()?;
+        let wait = wait.as_millis().min(MAX_BUSY_TIMEOUT);
+        let set = format!("PRAGMA busy_timeout = {wait}");
+        connection.execute_all(&set).await?;
         let claim = claim(connection, row).await;
-        set_busy_timeout(connection, before).await?;
+        let restore = format!("PRAGMA busy_timeout = {before}");
+        connection.execute_all(&restore).await?;
         claim
     }
 }
 
-async fn claim(connection: &mut SqliteConnection, row: Row<'_>) -> sqlx::Result<RowClaim> {
-    if records::claim::<Sqlite>(connection, row.key, row.value, micros(row.ttl)).await? {
+async fn claim<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<RowClaim, DriverError> {
+    let values = Parameters::new(row.key)
+        .with(row.value)
+        .micros(micros(row.ttl));
+    if rows::change(connection, &Sqlite::STATEMENTS.claim, values).await? == 1 {
         return Ok(RowClaim::Claimed);
     }
-    let found = connection
-        .fetch_one(sqlx::query(READ).bind(row.key))
-        .await?;
-    let value: Vec<u8> = found.try_get(0)?;
-    Ok(RowClaim::Taken(value.into()))
-}
-
-/// Sets how long a statement waits for another writer, in milliseconds. Returns the previous setting.
-async fn set_busy_timeout(connection: &mut SqliteConnection, millis: u128) -> sqlx::Result<u128> {
-    let millis = millis.min(MAX_BUSY_TIMEOUT);
-    let pragma = format!("PRAGMA busy_timeout; PRAGMA busy_timeout = {millis}");
-    let before = connection
-        .fetch_all(sqlx::raw_sql(AssertSqlSafe(pragma)))
-        .await?;
-    let before = before.first().map(|row| row.try_get::<i64, _>(0));
-    Ok(before
-        .transpose()?
-        .unwrap_or_default()
-        .try_into()
-        .unwrap_or_default())
+    let values = [Value::Text(row.key)];
+    let found = connection.first_row(READ, &values, &[Bytes]).await?;
+    let value = Fields::of(found)?.bytes()?;
+    Ok(RowClaim::Taken(value.unwrap_or_default().into()))
 }
 
 /// The longest `busy_timeout`, in milliseconds.

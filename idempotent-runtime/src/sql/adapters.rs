@@ -1,0 +1,3 @@
+//! Drivers for the transactions of libraries.
+
+mod sqlx;
