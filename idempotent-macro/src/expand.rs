@@ -8,7 +8,7 @@ use syn::Type;
 
 use crate::call;
 use crate::error::Errors;
-use crate::function::Function;
+use crate::function::{self, Function};
 use crate::options::Options;
 use crate::output::Future;
 use crate::rules;
@@ -170,6 +170,8 @@ impl<'a> Expansion<'a> {
     //         };
     //         returns.settle_in(held, outcome, rows(tx)).await
     //
+    // With `tx: &Transaction` the first line is `let mut shared = tx;`, the calls are `rows(&mut shared)`, and the body has a copy of `tx`.
+    //
     // The body has the transaction while it runs. The row is written before and after the body.
     fn in_transaction(
         &self,
@@ -182,13 +184,22 @@ impl<'a> Expansion<'a> {
         let Transaction { name, ty } = tx;
         let span = hidden(ty);
         let private = self.options.private(span);
-        let rows = quote_spanned!(span=> #private::rows(&mut *#name));
+        let (share, borrowed, again, last) = if function::is_shared_reference(ty) {
+            let shared = mixed!(&mut shared);
+            let share = mixed!(let mut shared = #name;);
+            (Some(share), shared.clone(), quote!(#name), shared)
+        } else {
+            let borrowed = mixed!(&mut *#name);
+            (None, borrowed.clone(), borrowed, quote!(#name))
+        };
+        let rows = quote_spanned!(span=> #private::rows(#borrowed));
         mixed! {
             let returns = #returns;
+            #share
             let rows = #rows;
             let claim = {
                 #call
-                call.claim_in(rows(&mut *#name))
+                call.claim_in(rows(#borrowed))
             };
             let mut held = match claim.await {
                 ::core::result::Result::Ok(held) => held,
@@ -198,13 +209,13 @@ impl<'a> Expansion<'a> {
                 #context
                 let body = {
                     #[allow(unused_variables)]
-                    let #name = &mut *#name;
+                    let #name = #again;
                     #body
                 };
                 let mut body = ::core::pin::pin!(body);
                 ::core::future::poll_fn(|context| held.poll_body(context, body.as_mut())).await
             };
-            returns.settle_in(held, outcome, rows(#name)).await
+            returns.settle_in(held, outcome, rows(#last)).await
         }
     }
 

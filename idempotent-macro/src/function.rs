@@ -275,6 +275,16 @@ pub fn is_mutable_reference(ty: &Type) -> bool {
     }
 }
 
+/// Whether a type is written as `&T`.
+pub fn is_shared_reference(ty: &Type) -> bool {
+    match ty {
+        Type::Group(ty) => is_shared_reference(&ty.elem),
+        Type::Paren(ty) => is_shared_reference(&ty.elem),
+        Type::Reference(ty) => ty.mutability.is_none(),
+        _ => false,
+    }
+}
+
 fn bind(pat: &Pat, names: &mut Vec<Ident>) {
     match pat {
         Pat::Ident(pat) => {

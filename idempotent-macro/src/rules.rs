@@ -361,11 +361,13 @@ fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
         return errors.push(key::unknown("tx", tx, &name, function, &names));
     }
     let (message, help) = match function.argument(tx) {
-        Some(ty) if function::is_mutable_reference(ty) => return,
+        Some(ty) if function::is_mutable_reference(ty) || function::is_shared_reference(ty) => {
+            return;
+        }
         Some(_) => (
-            format!("`{name}` must be a `&mut`, because the caller commits the transaction"),
+            format!("`{name}` must be a reference, because the caller commits the transaction"),
             format!(
-                "write `{name}: &mut Transaction<'_, Postgres>` (or `MySql`, `Sqlite`), and pass the transaction of `pool.begin().await?`"
+                "write `{name}: &mut Transaction<'_, Postgres>` (or `MySql`, `Sqlite`) and pass the transaction of `pool.begin().await?`, or a                  reference to the transaction of another library, as in `{name}: &DatabaseTransaction`"
             ),
         ),
         None => (

@@ -18,11 +18,6 @@ async fn by_value(tx: Transaction, id: u64) -> Result<(), Error> {
 }
 
 #[idempotent(key = "id", ttl = "30s", tx = tx)]
-async fn not_to_be_written_to(tx: &Transaction, id: u64) -> Result<(), Error> {
-    Ok(())
-}
-
-#[idempotent(key = "id", ttl = "30s", tx = tx)]
 async fn pattern((tx, id): (&mut Transaction, u64)) -> Result<(), Error> {
     Ok(())
 }
