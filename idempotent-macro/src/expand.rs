@@ -185,11 +185,11 @@ impl<'a> Expansion<'a> {
         let span = hidden(ty);
         let private = self.options.private(span);
         let (share, borrowed, again, last) = if function::is_shared_reference(ty) {
-            let shared = mixed!(&mut shared);
-            let share = mixed!(let mut shared = #name;);
+            let shared = quote_spanned!(span=> &mut shared);
+            let share = quote_spanned!(span=> let mut shared = #name;);
             (Some(share), shared.clone(), quote!(#name), shared)
         } else {
-            let borrowed = mixed!(&mut *#name);
+            let borrowed = quote_spanned!(span=> &mut *#name);
             (None, borrowed.clone(), borrowed, quote!(#name))
         };
         let rows = quote_spanned!(span=> #private::rows(#borrowed));

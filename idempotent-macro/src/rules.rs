@@ -367,7 +367,8 @@ fn check_transaction(tx: &Ident, function: &Function, errors: &mut Errors) {
         Some(_) => (
             format!("`{name}` must be a reference, because the caller commits the transaction"),
             format!(
-                "write `{name}: &mut Transaction<'_, Postgres>` (or `MySql`, `Sqlite`) and pass the transaction of `pool.begin().await?`, or a                  reference to the transaction of another library, as in `{name}: &DatabaseTransaction`"
+                "write `{name}: &mut Transaction<'_, Postgres>` (or `MySql`, `Sqlite`) and pass the transaction of `pool.begin().await?`, or a \
+                 reference to the transaction of another library, as in `{name}: &DatabaseTransaction`"
             ),
         ),
         None => (
