@@ -127,18 +127,25 @@ pub trait Driver: Send {
     ) -> impl Future<Output = Result<(), DriverError>> + Send;
 }
 
-/// The database of a [`Driver`]. Each needs its feature.
+/// The database of a [`Driver`]. Without its feature of this crate its statements fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// PostgreSQL, whose placeholders are `$1`, `$2`.
-    #[cfg(feature = "postgres")]
+    /// PostgreSQL, whose placeholders are `$1`, `$2`. Feature `postgres`.
     Postgres,
-    /// MySQL and MariaDB, whose placeholder is `?`.
-    #[cfg(feature = "mysql")]
+    /// MySQL and MariaDB, whose placeholder is `?`. Feature `mysql`.
     MySql,
-    /// SQLite, whose placeholders are `?1`, `?2`.
-    #[cfg(feature = "sqlite")]
+    /// SQLite, whose placeholders are `?1`, `?2`. Feature `sqlite`.
     Sqlite,
+}
+
+impl Dialect {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "PostgreSQL",
+            Self::MySql => "MySQL",
+            Self::Sqlite => "SQLite",
+        }
+    }
 }
 
 /// A value of a statement.

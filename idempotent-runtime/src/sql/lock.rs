@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::checkout::Checkout;
 use super::database::{Database, lock};
 use super::failure;
-use super::retryable;
+use super::failure::code::is_broken;
 use crate::world;
 
 #[cfg(all(
@@ -287,7 +287,7 @@ const MAX_ATTEMPTS: u32 = 10;
 fn is_worth_resending(error: &sqlx::Error) -> bool {
     const CONFLICT: [&str; 2] = ["40001", "40P01"];
     let code = error.as_database_error().and_then(DatabaseError::code);
-    code.is_some_and(|code| CONFLICT.contains(&&*code)) || retryable::is_broken(error)
+    code.is_some_and(|code| CONFLICT.contains(&&*code)) || is_broken(error)
 }
 
 /// A new owner, for a lock with a valid name.

@@ -3,8 +3,14 @@
 use std::error::Error as StdError;
 use std::{io, iter};
 
+#[cfg(any(
+    feature = "diesel-async",
+    feature = "sea-orm",
+    feature = "tokio-postgres"
+))]
+use super::adapters;
 use super::driver::{DriverError, DriverErrorKind};
-use super::failure::code::Code;
+use super::failure::code::{Code, is_closed_at_first_message};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a transaction that failed with `error` certainly did nothing, and should be retried from its beginning.
@@ -99,23 +105,6 @@ pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether the connection is broken. The statement may have been applied although its reply was lost.
-pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) => true,
-        sqlx::Error::Database(refusal) => Code::from_refusal(&**refusal).is_unanswered(),
-        error if is_closed_at_first_message(error) => true,
-        _ => false,
-    }
-}
-
-/// Whether a server of PostgreSQL closed a new connection before it answered the first message. sqlx 0.9 reads the end of the
-/// connection as the answer 0.
-pub(crate) fn is_closed_at_first_message(error: &sqlx::Error) -> bool {
-    const TEXT: &str = "unexpected response from SSLRequest: 0x00";
-    matches!(error, sqlx::Error::Protocol(text) if text.starts_with(TEXT))
-}
-
 fn causes<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
@@ -127,13 +116,27 @@ fn code_of(cause: &(dyn StdError + 'static)) -> Option<Code> {
     if let Some(error) = cause.downcast_ref::<DriverError>() {
         return error.code().cloned();
     }
-    Code::from_error(cause)
+    let code = Code::from_error(cause);
+    #[cfg(feature = "diesel-async")]
+    let code = code.or_else(|| adapters::diesel_async::code_of(cause));
+    #[cfg(feature = "sea-orm")]
+    let code = code.or_else(|| adapters::sea_orm::code_of(cause));
+    #[cfg(feature = "tokio-postgres")]
+    let code = code.or_else(|| adapters::tokio_postgres::code_of(cause));
+    code
 }
 
 /// Whether a driver or a library, but sqlx, found the connection lost.
 fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
     let error = cause.downcast_ref().map(DriverError::kind);
-    error == Some(DriverErrorKind::Lost)
+    let is_lost = error == Some(DriverErrorKind::Lost);
+    #[cfg(feature = "diesel-async")]
+    let is_lost = is_lost || adapters::diesel_async::is_lost(cause);
+    #[cfg(feature = "sea-orm")]
+    let is_lost = is_lost || adapters::sea_orm::is_lost(cause);
+    #[cfg(feature = "tokio-postgres")]
+    let is_lost = is_lost || adapters::tokio_postgres::is_lost(cause);
+    is_lost
 }
 
 /// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.
@@ -177,7 +180,7 @@ mod tests {
     use thiserror::Error;
 
     use super::super::failure::refusal::refused;
-    use super::super::failure::{connect_failed, statement_failed};
+    use super::super::failure::{connect_failed, driver_failed, statement_failed};
     use super::*;
 
     /// Error types of callers.
@@ -222,6 +225,30 @@ mod tests {
                     with_row,
                     "{state}: {error:?}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_driver_is_read_by_its_code() {
+        type Make = fn() -> DriverError;
+        let errors: [(Make, bool, bool, bool); 5] = [
+            (|| DriverError::postgres("40P01", "no"), true, true, false),
+            (|| DriverError::postgres("57P01", "no"), false, true, true),
+            (|| DriverError::postgres("23505", "no"), false, false, false),
+            (|| DriverError::lost("no"), false, true, true),
+            (|| DriverError::other("no"), false, false, false),
+        ];
+        for (error, again, with_row, is_unknown) in errors {
+            let forms: [Box<dyn StdError>; 3] = [
+                Box::new(error()),
+                Box::new(driver_failed(error(), "a test")),
+                Box::new(CallerError::By(Box::new(error()))),
+            ];
+            for error in forms {
+                assert_eq!(is_retryable(&*error), again, "{error:?}");
+                assert_eq!(is_retryable_with_row(&*error), with_row, "{error:?}");
+                assert_eq!(is_outcome_unknown(&*error), is_unknown, "{error:?}");
             }
         }
     }

@@ -46,5 +46,5 @@ impl<T: Driver> Rows for T {
 
 /// A connection of the caller does not reveal its address, so the place is the kind of database.
 fn failed(error: DriverError, dialect: Dialect) -> StoreError {
-    failure::driver_failed(error, rows::name(dialect))
+    failure::driver_failed(error, dialect.name())
 }

@@ -46,6 +46,8 @@ pub(crate) async fn claim<C: Driver>(
         Dialect::MySql => sqlx::MySql::claim_row(connection, row, wait).await,
         #[cfg(feature = "sqlite")]
         Dialect::Sqlite => sqlx::Sqlite::claim_row(connection, row, wait).await,
+        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+        dialect => Err(not_compiled(dialect)),
     }
 }
 
@@ -59,14 +61,14 @@ pub(crate) async fn replace<C: Driver>(
         .expected(row.value)
         .with(value)
         .micros(micros(row.ttl));
-    let replace = &statements(connection.dialect()).replace;
+    let replace = &statements(connection.dialect())?.replace;
     Ok(change(connection, replace, values).await? == 1)
 }
 
 /// See [`Rows::remove`](crate::store::rows::Rows::remove).
 pub(crate) async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
     let values = Parameters::new(row.key).expected(row.value);
-    let remove = &statements(connection.dialect()).remove;
+    let remove = &statements(connection.dialect())?.remove;
     change(connection, remove, values).await.map(drop)
 }
 
@@ -80,25 +82,23 @@ pub(crate) async fn change<C: Driver>(
     connection.execute(statement.text, &values).await
 }
 
-/// The name of the database.
-pub(crate) fn name(dialect: Dialect) -> &'static str {
-    match dialect {
-        #[cfg(feature = "postgres")]
-        Dialect::Postgres => sqlx::Postgres::NAME,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => sqlx::MySql::NAME,
-        #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => sqlx::Sqlite::NAME,
-    }
-}
-
-fn statements(dialect: Dialect) -> &'static RowStatements {
-    match dialect {
+fn statements(dialect: Dialect) -> Result<&'static RowStatements, DriverError> {
+    Ok(match dialect {
         #[cfg(feature = "postgres")]
         Dialect::Postgres => sqlx::Postgres::ROW_STATEMENTS,
         #[cfg(feature = "mysql")]
         Dialect::MySql => sqlx::MySql::ROW_STATEMENTS,
         #[cfg(feature = "sqlite")]
         Dialect::Sqlite => sqlx::Sqlite::ROW_STATEMENTS,
-    }
+        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+        dialect => return Err(not_compiled(dialect)),
+    })
+}
+
+#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+fn not_compiled(dialect: Dialect) -> DriverError {
+    let name = dialect.name();
+    DriverError::other(format!(
+        "enable the feature of the crate `idempotence` for {name}: `postgres`, `mysql` or `sqlite`"
+    ))
 }

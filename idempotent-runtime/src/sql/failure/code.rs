@@ -10,6 +10,23 @@ pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
     refusal.is_some_and(|refusal| Code::from_refusal(refusal).is_missing_table(refusal.message()))
 }
 
+/// Whether the connection is broken. The statement may have been applied although its reply was lost.
+pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) => true,
+        sqlx::Error::Database(refusal) => Code::from_refusal(&**refusal).is_unanswered(),
+        error if is_closed_at_first_message(error) => true,
+        _ => false,
+    }
+}
+
+/// Whether a server of PostgreSQL closed a new connection before it answered the first message. sqlx 0.9 reads the end of the
+/// connection as the answer 0.
+pub(crate) fn is_closed_at_first_message(error: &sqlx::Error) -> bool {
+    const TEXT: &str = "unexpected response from SSLRequest: 0x00";
+    matches!(error, sqlx::Error::Protocol(text) if text.starts_with(TEXT))
+}
+
 /// The code of a database's error.
 #[cfg_attr(
     not(all(feature = "mysql", feature = "sqlite")),

@@ -10,10 +10,9 @@ use std::time::Duration;
 use sqlx::error::DatabaseError;
 use sqlx::{Error, Pool};
 
-use super::code::Code;
+use super::code::{Code, is_closed_at_first_message};
 use crate::sql::database::Database;
 use crate::sql::driver::{DriverError, DriverErrorKind};
-use crate::sql::retryable::is_closed_at_first_message;
 
 /// Why a statement failed. `None`: only its kind is known.
 pub(super) fn of_statement(error: &Error) -> Option<&'static str> {

@@ -1,0 +1,112 @@
+//! The transaction of tokio-postgres 0.7, to which the one of deadpool-postgres derefs.
+
+use std::error::Error as StdError;
+use std::io;
+
+use tokio_postgres::error::DbError;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row, Transaction};
+
+use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
+use crate::sql::failure::code::Code;
+
+macro_rules! driver {
+    ($transaction:ty) => {
+        impl Driver for $transaction {
+            type Connection = Self;
+
+            fn connection(&mut self) -> &mut Self {
+                self
+            }
+
+            fn dialect(&self) -> Dialect {
+                Dialect::Postgres
+            }
+
+            async fn execute(
+                &mut self,
+                statement: &str,
+                values: &[Value<'_>],
+            ) -> Result<u64, DriverError> {
+                let values = typed(values);
+                let changed = self.execute_typed(statement, &values).await;
+                changed.map_err(failed)
+            }
+
+            async fn first_row(
+                &mut self,
+                statement: &str,
+                values: &[Value<'_>],
+                columns: &[ColumnType],
+            ) -> Result<Option<Vec<Field>>, DriverError> {
+                let values = typed(values);
+                let rows = self.query_typed(statement, &values).await;
+                let rows = rows.map_err(failed)?;
+                let row = rows.first().map(|row| fields(row, columns));
+                row.transpose().map_err(failed)
+            }
+
+            async fn execute_all(&mut self, statements: &str) -> Result<(), DriverError> {
+                self.batch_execute(statements).await.map_err(failed)
+            }
+        }
+    };
+}
+
+driver!(Transaction<'_>);
+driver!(&Transaction<'_>);
+
+/// The values with their types. So the statement takes one round trip, and PostgreSQL infers no other type.
+fn typed<'a>(values: &'a [Value<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
+    let typed = |value: &'a Value<'a>| -> (&'a (dyn ToSql + Sync), Type) {
+        match value {
+            Value::Text(text) => (text, Type::TEXT),
+            Value::Bytes(bytes) => (bytes, Type::BYTEA),
+            Value::Integer(number) => (number, Type::INT8),
+            Value::Float(number) => (number, Type::FLOAT8),
+        }
+    };
+    values.iter().map(typed).collect()
+}
+
+fn fields(row: &Row, columns: &[ColumnType]) -> Result<Vec<Field>, Error> {
+    let field = |(i, column): (usize, &ColumnType)| {
+        Ok(match column {
+            ColumnType::Text => row.try_get::<_, Option<String>>(i)?.into(),
+            ColumnType::Bytes => row.try_get::<_, Option<Vec<u8>>>(i)?.into(),
+            ColumnType::Integer => row.try_get::<_, Option<i64>>(i)?.into(),
+            ColumnType::Float => row.try_get::<_, Option<f64>>(i)?.into(),
+        })
+    };
+    columns.iter().enumerate().map(field).collect()
+}
+
+fn failed(error: Error) -> DriverError {
+    let Some(refusal) = error.as_db_error() else {
+        let is_lost = is_lost(&error)
+            || error
+                .source()
+                .is_some_and(|source| source.is::<io::Error>());
+        return if is_lost {
+            DriverError::lost(error)
+        } else {
+            DriverError::other(error)
+        };
+    };
+    let (state, constraint) = (refusal.code().code().to_owned(), refusal.constraint());
+    match constraint.map(str::to_owned) {
+        Some(name) => DriverError::postgres(state, error).of_constraint(name),
+        None => DriverError::postgres(state, error),
+    }
+}
+
+/// The code in an error of tokio-postgres, without its causes.
+pub(crate) fn code_of(error: &(dyn StdError + 'static)) -> Option<Code> {
+    let refusal: &DbError = error.downcast_ref()?;
+    Some(Code::State(refusal.code().code().to_owned()))
+}
+
+/// Whether the error is a lost connection of tokio-postgres, without its causes.
+pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
+    error.downcast_ref().is_some_and(Error::is_closed)
+}

@@ -1,0 +1,1 @@
+//! Tests of the adapters: `cargo test -p idempotence-adapters`.

@@ -1,0 +1,61 @@
+//! deadpool-postgres, whose transaction derefs to the one of tokio-postgres.
+
+use deadpool_postgres::{Client, Manager, Pool, Transaction};
+use idempotence::Idempotency;
+use tokio_postgres::{Error, NoTls};
+
+use crate::setting::Trouble;
+use crate::tokio_postgres as plain;
+
+#[path = "suite.rs"]
+#[allow(clippy::duplicate_mod)]
+mod suite;
+
+type LibraryError = Error;
+type Tx<'a> = Transaction<'a>;
+const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+struct Session(Client);
+
+impl Session {
+    async fn connect(url: &str) -> Result<Self, deadpool_postgres::PoolError> {
+        let manager = Manager::new(url.parse().unwrap(), NoTls);
+        let pool = Pool::builder(manager).max_size(1).build().unwrap();
+        Ok(Self(pool.get().await?))
+    }
+
+    async fn begin(&mut self) -> Result<Tx<'_>, Error> {
+        self.0.transaction().await
+    }
+}
+
+fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut tokio_postgres::Transaction<'b> {
+    tx
+}
+
+async fn pay(
+    handle: &Idempotency,
+    tx: &mut Tx<'_>,
+    order: u32,
+    receipt: u32,
+) -> Result<u32, Trouble<Error>> {
+    plain::pay(handle, tx, order, receipt).await
+}
+
+async fn commit(tx: Tx<'_>) -> Result<(), Error> {
+    tx.commit().await
+}
+
+async fn rollback(tx: Tx<'_>) {
+    tx.rollback().await.unwrap();
+}
+
+async fn send(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
+    tx.batch_execute(statement).await
+}
+
+use plain::send_in;
+
+async fn text(tx: &mut Tx<'_>, statement: &str) -> String {
+    tx.query_one(statement, &[]).await.unwrap().get(0)
+}

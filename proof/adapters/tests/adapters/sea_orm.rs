@@ -1,0 +1,71 @@
+//! SeaORM.
+
+use idempotence::{Idempotency, idempotent};
+use sea_orm::{
+    ConnectionTrait as _, Database as Connector, DatabaseConnection, DatabaseTransaction, DbErr,
+    Statement, TransactionTrait as _,
+};
+
+use crate::setting::Trouble;
+
+#[path = "suite.rs"]
+#[allow(clippy::duplicate_mod)]
+mod suite;
+
+type LibraryError = DbErr;
+type Tx<'a> = DatabaseTransaction;
+const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+struct Session(DatabaseConnection);
+
+impl Session {
+    async fn connect(url: &str) -> Result<Self, DbErr> {
+        let mut options = sea_orm::ConnectOptions::new(url);
+        // The pool would replace a connection that is lost.
+        options.max_connections(1).test_before_acquire(false);
+        Connector::connect(options).await.map(Self)
+    }
+
+    async fn begin(&mut self) -> Result<Tx<'_>, DbErr> {
+        self.0.begin().await
+    }
+}
+
+fn driver(tx: &mut DatabaseTransaction) -> &mut DatabaseTransaction {
+    tx
+}
+
+#[idempotent(name = "orders.pay", using = handle, key = order, ttl = "1h", replay = true, tx = tx)]
+async fn pay(
+    handle: &Idempotency,
+    tx: &DatabaseTransaction,
+    order: u32,
+    receipt: u32,
+) -> Result<u32, Trouble<DbErr>> {
+    let insert = format!("INSERT INTO payment VALUES ({order})");
+    let inserted = tx.execute_unprepared(&insert).await;
+    inserted.map_err(Trouble::Library)?;
+    Ok(receipt)
+}
+
+async fn commit(tx: DatabaseTransaction) -> Result<(), DbErr> {
+    tx.commit().await
+}
+
+async fn rollback(tx: DatabaseTransaction) {
+    tx.rollback().await.unwrap();
+}
+
+async fn send(tx: &mut DatabaseTransaction, statement: &str) -> Result<(), DbErr> {
+    send_in(tx, statement).await
+}
+
+async fn send_in(tx: &mut DatabaseTransaction, statement: &str) -> Result<(), DbErr> {
+    tx.execute_unprepared(statement).await.map(drop)
+}
+
+async fn text(tx: &mut DatabaseTransaction, statement: &str) -> String {
+    let statement = Statement::from_string(tx.get_database_backend(), statement);
+    let row = tx.query_one_raw(statement).await.unwrap();
+    row.unwrap().try_get_by_index(0).unwrap()
+}
