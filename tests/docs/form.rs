@@ -32,7 +32,7 @@ const PLAN: [(&str, usize); 30] = [
     ("runbooks.md", 1100),
     ("runtimes.md", 400),
     ("settings.md", 550),
-    ("sql.md", 1950),
+    ("sql.md", 2200),
     ("store.md", 500),
     ("stores.md", 1050),
     ("testing.md", 400),
