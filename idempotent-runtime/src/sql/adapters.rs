@@ -6,5 +6,7 @@ mod reading;
 #[cfg(feature = "sea-orm")]
 pub(crate) mod sea_orm;
 mod sqlx;
+#[cfg(feature = "sqlx-08")]
+pub(crate) mod sqlx_08;
 #[cfg(feature = "tokio-postgres")]
 pub(crate) mod tokio_postgres;

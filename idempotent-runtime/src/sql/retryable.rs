@@ -6,6 +6,7 @@ use std::{io, iter};
 #[cfg(any(
     feature = "diesel-async",
     feature = "sea-orm",
+    feature = "sqlx-08",
     feature = "tokio-postgres"
 ))]
 use super::adapters;
@@ -121,6 +122,8 @@ fn code_of(cause: &(dyn StdError + 'static)) -> Option<Code> {
     let code = code.or_else(|| adapters::diesel_async::code_of(cause));
     #[cfg(feature = "sea-orm")]
     let code = code.or_else(|| adapters::sea_orm::code_of(cause));
+    #[cfg(feature = "sqlx-08")]
+    let code = code.or_else(|| adapters::sqlx_08::code_of(cause));
     #[cfg(feature = "tokio-postgres")]
     let code = code.or_else(|| adapters::tokio_postgres::code_of(cause));
     code
@@ -134,6 +137,8 @@ fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
     let is_lost = is_lost || adapters::diesel_async::is_lost(cause);
     #[cfg(feature = "sea-orm")]
     let is_lost = is_lost || adapters::sea_orm::is_lost(cause);
+    #[cfg(feature = "sqlx-08")]
+    let is_lost = is_lost || adapters::sqlx_08::is_lost(cause);
     #[cfg(feature = "tokio-postgres")]
     let is_lost = is_lost || adapters::tokio_postgres::is_lost(cause);
     is_lost

@@ -7,5 +7,6 @@ mod examples;
 mod own;
 mod sea_orm;
 mod setting;
+mod sqlx_08_connection;
 mod sqlx_connection;
 mod tokio_postgres;
