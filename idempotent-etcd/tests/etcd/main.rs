@@ -1,13 +1,20 @@
-//! The store of etcd on clusters with one and with three members.
+//! The store of etcd on clusters with one and with three members, and its cluster under chaos.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
+mod access;
+mod chaos;
+mod full;
+mod leases;
 mod members;
+mod setup;
 
 use idempotence::EtcdStore;
 use idempotence_test_servers::EtcdCluster;
 
 async fn shared() -> EtcdStore {
-    let cluster = EtcdCluster::shared().expect("a cluster");
-    EtcdStore::connect(&cluster.url()).await.expect("a store")
+    let cluster = EtcdCluster::shared().unwrap();
+    EtcdStore::connect(&cluster.url()).await.unwrap()
 }
 
 mod with_one_member {

@@ -101,7 +101,9 @@ impl Idempotency {
     ///   `RedisStore::connect`, for clusters, sentinels, sockets and TLS;
     /// * `postgres`: `postgres://[user[:password]@]host[:port]/database`;
     /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
-    /// * `sqlite`: `sqlite:file`.
+    /// * `sqlite`: `sqlite:file`;
+    /// * `etcd`: `etcd://[user:password@]host[:port],…`, and `etcds://…`;
+    /// * the schemes that other crates [register](crate::store::UrlScheme).
     ///
     /// Missing tables of a database are created. Expired records are purged about every ten minutes, unless the URL has
     /// `?purge=false`.

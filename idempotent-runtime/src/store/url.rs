@@ -12,7 +12,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreEr
 
 /// Schemes of URLs, and the function that connects to their store.
 ///
-/// [`register_url_scheme!`](crate::register_url_scheme) adds them to [`Idempotency::connect`](crate::Idempotency::connect) in each
+/// [`register_url_scheme!`](crate::register_url_scheme) adds them to [`Idempotency::from_url`](crate::Idempotency::from_url) in each
 /// program that links the crate:
 ///
 /// ```
@@ -33,7 +33,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreEr
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), idempotence::SetupError> {
-/// let idempotency = idempotence::Idempotency::connect("map://here").await?.build()?;
+/// let idempotency = idempotence::Idempotency::from_url("map://here").await?;
 /// # let _ = idempotency;
 /// # Ok(()) }
 /// ```
