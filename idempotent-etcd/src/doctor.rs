@@ -75,7 +75,7 @@ fn status(member: &Member, answer: &Result<StatusReply, Status>) -> Finding {
     }
     Finding::new(Warning, found).advise(
         "compact, defragment, and store smaller or shorter-lived results, or raise `--quota-backend-bytes`: a full database refuses \
-         claims, results and removals",
+         claims and results",
     )
 }
 
@@ -120,7 +120,7 @@ impl Examination<'_> {
             Err(_) => return Vec::new(),
         };
         let findings = alarms.iter().map(|raised| match raised.alarm {
-            1 => Finding::new(Problem, "the alarm NOSPACE is on: claims, results and removals are refused").advise(
+            1 => Finding::new(Problem, "the alarm NOSPACE is on: claims and results are refused").advise(
                 "compact and defragment, raise `--quota-backend-bytes` if that is not enough, then `etcdctl alarm disarm`",
             ),
             _ => Finding::new(Problem, "the alarm CORRUPT is on: members differ in their data")

@@ -226,7 +226,7 @@ impl Records {
         Err(self.restless())
     }
 
-    /// A database that is full refuses transactions. It still reads, and prolongs a lease: also for the other records of the lease.
+    /// A database that is full refuses transactions that store. It still reads, and prolongs a lease: also for the other records of the lease.
     async fn swap_when_full(
         &self,
         key: &Bytes,

@@ -138,16 +138,16 @@ async fn no_claim_is_lost_when_members_are_killed_and_stopped() {
 fn disturb(cluster: &EtcdCluster, round: u32) {
     let leader = cluster.leader().unwrap();
     match round % 4 {
-        // Another member has not heard the latest writes.
+        // Another member does not have the latest writes.
         0 => {
             let mut others = cluster.members().iter();
             let other = others
                 .find(|member| member.address() != leader.address())
                 .unwrap();
-            other.pause().unwrap();
+            other.kill().unwrap();
             std::thread::sleep(Duration::from_millis(500));
             leader.kill().unwrap();
-            other.resume().unwrap();
+            other.restart().unwrap();
             cluster.leader().unwrap();
             leader.restart().unwrap();
         }
@@ -188,15 +188,15 @@ async fn without_quorum(cluster: &EtcdCluster, seen: &Seen, handle: &Idempotency
 /// The control: the same callers and the same first fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn redis_with_sentinel_loses_claims_in_a_fail_over() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = RedisSentinels::start_with(1, ["--appendonly", "yes"]).unwrap();
     let (seen, running, handle) = callers(&sentinels.url()).await;
     sleep(Duration::from_millis(500)).await;
     block_in_place(|| {
         let (master, replica) = (sentinels.master().unwrap(), sentinels.replica().unwrap());
-        replica.pause().unwrap();
+        replica.kill().unwrap();
         std::thread::sleep(Duration::from_millis(500));
         master.kill().unwrap();
-        replica.resume().unwrap();
+        replica.restart().unwrap();
         sentinels.wait_for_failover(master).unwrap();
     });
     let lost = end("Redis with Sentinel", &seen, running, &handle).await;
