@@ -33,9 +33,8 @@ use crate::record::count;
 /// * [`bloom_insert`](Self::bloom_insert) answers [`Hint::PerhapsSeen`].
 /// * [`count`](Self::count) counts the attempt again if 32 other attempts were counted in between.
 ///
-/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units
-/// rounds up, by at most its [`resolution`](Self::resolution), and never down. An expired record is absent: the store never returns it
-/// and never compares with it.
+/// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units rounds
+/// up, by its [`resolution`](Self::resolution). An expired record is absent: the store never returns it and never compares with it.
 ///
 /// # More operations
 ///
@@ -74,8 +73,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lives for the longer of `ttl` and 24 hours, and whose text has `key` in braces: a cluster keeps both on one node. A claim that
     /// finds this record without an end [has taken over](super::Fence::took_over). The end of a call replaces the record.
     ///
-    /// By default this is [`claim_fenced_in_steps`]: a number costs two more round trips, three if there is a last number. A store that
-    /// writes two keys in one atomic step asks [`draw_fence`](super::draw_fence) for the second record.
+    /// By default this is [`claim_fenced_in_steps`]: two more round trips, three if there is a last number. A store that writes two keys
+    /// in one step asks [`draw_fence`](super::draw_fence).
     ///
     /// # Errors
     ///
@@ -121,7 +120,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError>;
 
     /// Does what [`replace`](Self::replace) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
-    ///
     /// A notification is a hint and may be lost. By default this is [`replace`](Self::replace), without a notification. Its errors are
     /// those of [`replace`](Self::replace).
     async fn replace_and_notify(
@@ -135,7 +133,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
-    ///
     /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification. Its errors are
     /// those of [`remove`](Self::remove).
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
@@ -145,7 +142,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Subscribes to changes of the record under `key`. `None`, the default: the store has no notifications, or has none now.
     ///
     /// When this returns, the subscription is active: the receiver gets every later notification.
-    ///
     /// [`changed`](watch::Receiver::changed) of the receiver returns with each notification. It returns an error if no more
     /// notifications will come, for example after a lost connection. From then on the caller must poll. No rule depends on a
     /// notification: it may be lost, late or spurious, and an expired record sends none. Drop the receiver to end it.
@@ -193,7 +189,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// `attempt` identifies the attempt. An attempt that is sent twice is counted once and answered with its first number,
     /// unless 32 other attempts were counted in between. Increment and expiry are one atomic step, so every count expires.
-    ///
     /// By default this is [`get`](Self::get), then [`claim`](Self::claim) or [`exchange`](Self::exchange), until one of these
     /// succeeds: two round trips, and more while other processes count under the same key. Attempts of one process take turns.
     ///
@@ -263,7 +258,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Lists about `most` records whose keys begin with `prefix`: the first [`Page`], or the page `after` a [`Page::next`].
-    ///
     /// For tools of operators: no call lists. By default `None`: the store cannot list.
     ///
     /// # Errors
@@ -296,12 +290,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Durability::Process
     }
 
-    /// How much longer than `ttl` a record may live that is stored for `ttl`. By default zero: the store counts in milliseconds.
-    ///
-    /// A store answers as if the record lived for this longer time. No record lives shorter than its `ttl`. The conformance suite waits
-    /// this much longer for an expiry.
-    fn resolution(&self, ttl: Duration) -> Duration {
-        let _ = ttl;
+    /// How much longer than `ttl` a record may live: the conformance suite waits this much longer. By default zero.
+    fn resolution(&self, _ttl: Duration) -> Duration {
         Duration::ZERO
     }
 
@@ -323,8 +313,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
 /// The default of [`Store::claim_fenced`], also for a [`Wrap`](super::Wrap) that changes keys or values: the four required operations.
 ///
-/// The number is drawn after the claim, by the clock of this process, and then the claim is read again. Costs three round trips, four
-/// if there is a last number.
+/// The number is drawn after the claim, by the clock of this process. Costs three round trips, four if there is a last number.
 ///
 /// # Errors
 ///
