@@ -17,6 +17,7 @@
 //! | which calls are equal, and what the store shows of them | [`keys`] |
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | what a Redis of AWS, Google, Azure, Alibaba or Huawei needs | [`managed_redis`] |
+//! | how to keep records that survive the loss of a machine | [`etcd`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
 //! | the lines for a payment button, a webhook, a queue, cron, an upload, a coupon, an import, a saga | [`recipes`] |
 //! | how to come from `SET NX`, Redisson, lock4j, RuoYi, `idempotent`, Powertools or ShedLock | [`migrating`] |
@@ -61,6 +62,15 @@ pub mod command {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/errors.md")]
 pub mod errors {}
+
+// The page needs the feature: its example does not compile without it.
+#[doc = include_str!("links.md")]
+#[cfg_attr(feature = "etcd", doc = include_str!("../docs/guide/etcd.md"))]
+#[cfg_attr(
+    not(feature = "etcd"),
+    doc = "Records in etcd: see the feature `etcd`."
+)]
+pub mod etcd {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/faq.md")]
