@@ -39,7 +39,7 @@ impl EtcdCluster {
         Self::start_with(members, [])
     }
 
-    /// Starts a cluster whose members have arguments such as `["--quota-backend-bytes=16777216"]`.
+    /// Starts a cluster whose members have arguments such as `["--quota-backend-bytes=16777216"]`. `{port}` becomes the port for clients.
     ///
     /// # Errors
     ///
@@ -57,6 +57,7 @@ impl EtcdCluster {
         let members = ports.into_iter().enumerate().map(|(at, (port, peer))| {
             let folder = new_folder("etcd")?;
             let data = folder.join("data").display().to_string();
+            let number = port.number().to_string();
             let (clients, peers_url) = (url(&port), url(&peer));
             let command = [
                 program.display().to_string(),
@@ -84,7 +85,7 @@ impl EtcdCluster {
                 "--logger".into(),
                 "zap".into(),
             ])
-            .chain(args.iter().map(|arg| (*arg).to_owned()));
+            .chain(args.iter().map(|arg| arg.replace("{port}", &number)));
             let supervisor = Supervisor::new(folder, command)?;
             supervisor.start()?;
             Ok(EtcdMember {

@@ -8,6 +8,7 @@ mod full;
 mod leases;
 mod members;
 mod setup;
+mod tls;
 
 use idempotence::EtcdStore;
 use idempotence_test_servers::EtcdCluster;
