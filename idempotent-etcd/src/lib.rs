@@ -1,4 +1,15 @@
 //! The etcd store of the crate [`idempotence`](https://docs.rs/idempotence). Depend on that crate instead, with its feature `etcd`.
+//!
+//! The link of this crate into a program registers its URLs:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let error = idempotence::Idempotency::from_url("etcd://").await.expect_err("no member");
+//! assert!(error.to_string().starts_with("cannot use the etcd of this URL: "), "{error}");
+//! # }
+//! ```
+#![cfg_attr(doctest, doc = include_str!("../../docs/guide/etcd.md"))]
 
 mod client;
 mod doctor;
