@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use crate::client::Client;
 use crate::failure::error;
-use crate::wire::Grant;
+use crate::wire::{Grant, Lease};
 
 /// How much longer than `ttl` a record may live: etcd counts in seconds, has no lease below two seconds, and looks for ended leases
 /// twice in a second; and a lease is shared.
@@ -27,6 +27,8 @@ pub(crate) fn resolution(ttl: Duration) -> Duration {
 /// A lease is shared for this part of its time to live, and at least for a second. So a process has at most twice as many leases at
 /// once for each time to live.
 const SHARE: u32 = 7200;
+/// How many milliseconds the members have to grant a lease, one after the other.
+const PATIENCE: [u64; 4] = [200, 400, 800, 1600];
 /// The longest lease of etcd, in seconds.
 const LONGEST: u64 = 9_000_000_000;
 /// More times to live than this are forgotten when their leases are no longer shared.
@@ -105,9 +107,8 @@ impl Leases {
     ) -> JoinHandle<Result<i64, Status>> {
         let (client, slot) = (Arc::clone(&self.client), Arc::clone(slot));
         tokio::spawn(async move {
-            let asked = (Instant::now(), SystemTime::now());
             let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
-            let lease = client.call(Grant { ttl }).await?;
+            let (lease, asked) = ask(&client, Grant { ttl }).await?;
             let lasts = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or_default());
             let id = lease.id;
             *slot.newest() = Some(Granted { id, lasts, asked });
@@ -157,6 +158,18 @@ fn times(ttl: Duration) -> (u64, u64) {
     let window = (ttl / SHARE).as_secs().max(1);
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     (window, seconds.div_ceil(window) * window)
+}
+
+/// Asks for a lease. A member that does not answer soon is left for the next: a lease that nobody uses does no harm.
+async fn ask(client: &Client, grant: Grant) -> Result<(Lease, (Instant, SystemTime)), Status> {
+    for patience in PATIENCE {
+        let asked = (Instant::now(), SystemTime::now());
+        let granted = client.call(grant.clone());
+        if let Ok(granted) = timeout(Duration::from_millis(patience), granted).await {
+            return granted.map(|lease| (lease, asked));
+        }
+    }
+    Err(Status::deadline_exceeded("no lease in time"))
 }
 
 /// Without a lease the operation itself was not sent.

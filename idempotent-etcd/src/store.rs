@@ -44,7 +44,7 @@ impl EtcdStore {
     /// * `cert` and `key`: the files of the client's certificate and its key;
     /// * `server_name`: the name in the members' certificates, if it is not their host name.
     ///
-    /// Costs two round trips.
+    /// The store works while the runtime runs that this is called in. Costs a round trip, and one more for a user.
     ///
     /// # Errors
     ///

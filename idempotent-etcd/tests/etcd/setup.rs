@@ -46,6 +46,28 @@ async fn an_operation_without_a_connection_is_not_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_go_on_while_any_one_member_is_stopped_or_killed() {
+    let cluster = EtcdCluster::start(3).unwrap();
+    let handle = Idempotency::builder_from_url(&cluster.url()).await.unwrap();
+    let handle = handle.deadline(Duration::from_secs(20)).build().unwrap();
+    let call = async |key: String| {
+        let call = handle.call("call").key(&key).ttl(Duration::from_mins(1));
+        let answer = call.run(async { Ok::<_, idempotence::Error>(()) }).await;
+        answer.unwrap_or_else(|error| panic!("{key}: {error:?}"));
+    };
+    for member in cluster.members() {
+        member.pause().unwrap();
+        call(format!("{} is stopped", member.address())).await;
+        member.resume().unwrap();
+        member.wait_until_healthy().unwrap();
+        member.kill().unwrap();
+        call(format!("{} is killed", member.address())).await;
+        member.restart().unwrap();
+        member.wait_until_healthy().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_finds_a_lone_member_and_open_doors() {
     let store = crate::shared().await;
     assert_eq!(store.durability(), Durability::Quorum);
