@@ -34,222 +34,132 @@ method!(Authenticate, "Auth/Authenticate", AuthenticateReply);
 method!(KeepAlive, "Lease/LeaseKeepAlive", Lease);
 method!(Watch, "Watch/Watch", WatchReply);
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Header {
-    #[prost(uint64, tag = "2")]
-    pub(crate) member_id: u64,
-    #[prost(int64, tag = "3")]
-    pub(crate) revision: i64,
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $tag:literal $field:ident: $type:ty = [$($kind:tt)+],)* })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, PartialEq, Message)]
+            pub(crate) struct $name {
+                $($(#[$about])* #[prost($($kind)+, tag = $tag)] pub(crate) $field: $type,)*
+            }
+        )+
+    };
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct KeyValue {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) key: Bytes,
-    #[prost(int64, tag = "3")]
-    pub(crate) mod_revision: i64,
-    #[prost(bytes = "bytes", tag = "5")]
-    pub(crate) value: Bytes,
-    #[prost(int64, tag = "6")]
-    pub(crate) lease: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Range {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) key: Bytes,
-    /// The first key after the range. Empty: only `key`. A zero byte: all keys from `key` on.
-    #[prost(bytes = "bytes", tag = "2")]
-    pub(crate) end: Bytes,
-    #[prost(int64, tag = "3")]
-    pub(crate) limit: i64,
-    #[prost(int64, tag = "4")]
-    pub(crate) revision: i64,
-    #[prost(bool, tag = "9")]
-    pub(crate) count_only: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct RangeReply {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) header: Option<Header>,
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) kvs: Vec<KeyValue>,
-    #[prost(bool, tag = "3")]
-    pub(crate) more: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Put {
-    #[prost(bytes = "bytes", tag = "1")]
-    pub(crate) key: Bytes,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub(crate) value: Bytes,
-    #[prost(int64, tag = "3")]
-    pub(crate) lease: i64,
-    /// Keeps the lease of the stored record.
-    #[prost(bool, tag = "6")]
-    pub(crate) ignore_lease: bool,
-}
-
-/// An operation of a transaction: one of the three.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Op {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) range: Option<Range>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) put: Option<Put>,
-    /// Removes one key.
-    #[prost(message, optional, tag = "3")]
-    pub(crate) delete: Option<Range>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct OpReply {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) range: Option<RangeReply>,
-}
-
-/// A comparison for equality, with one of the three.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Compare {
-    #[prost(int32, tag = "2")]
-    pub(crate) target: i32,
-    #[prost(bytes = "bytes", tag = "3")]
-    pub(crate) key: Bytes,
-    #[prost(int64, optional, tag = "5")]
-    pub(crate) create_revision: Option<i64>,
-    #[prost(int64, optional, tag = "6")]
-    pub(crate) mod_revision: Option<i64>,
-    #[prost(bytes = "bytes", optional, tag = "7")]
-    pub(crate) value: Option<Bytes>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Txn {
-    #[prost(message, repeated, tag = "1")]
-    pub(crate) compare: Vec<Compare>,
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) success: Vec<Op>,
-    #[prost(message, repeated, tag = "3")]
-    pub(crate) failure: Vec<Op>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TxnReply {
-    #[prost(bool, tag = "2")]
-    pub(crate) succeeded: bool,
-    #[prost(message, repeated, tag = "3")]
-    pub(crate) responses: Vec<OpReply>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Grant {
-    /// In seconds.
-    #[prost(int64, tag = "1")]
-    pub(crate) ttl: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct KeepAlive {
-    #[prost(int64, tag = "1")]
-    pub(crate) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TimeToLive {
-    #[prost(int64, tag = "1")]
-    pub(crate) id: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Lease {
-    #[prost(int64, tag = "2")]
-    pub(crate) id: i64,
-    /// In seconds. Not positive: there is no such lease.
-    #[prost(int64, tag = "3")]
-    pub(crate) ttl: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Watch {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) create: Option<Range>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct WatchReply {
-    #[prost(bool, tag = "3")]
-    pub(crate) created: bool,
-    #[prost(bool, tag = "4")]
-    pub(crate) canceled: bool,
-    #[prost(message, repeated, tag = "11")]
-    pub(crate) events: Vec<()>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Status {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct StatusReply {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) header: Option<Header>,
-    #[prost(string, tag = "2")]
-    pub(crate) version: String,
-    #[prost(int64, tag = "3")]
-    pub(crate) db_size: i64,
-    /// Zero: there is no leader.
-    #[prost(uint64, tag = "4")]
-    pub(crate) leader: u64,
-    /// Zero: the member is older than 3.6 and does not say.
-    #[prost(int64, tag = "12")]
-    pub(crate) db_size_quota: i64,
-}
-
-/// Asks for all alarms.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Alarm {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AlarmReply {
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) alarms: Vec<RaisedAlarm>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct RaisedAlarm {
-    /// 1: no space; 2: corrupt.
-    #[prost(int32, tag = "2")]
-    pub(crate) alarm: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MemberList {}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MemberListReply {
-    #[prost(message, repeated, tag = "2")]
-    pub(crate) members: Vec<ListedMember>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct ListedMember {
-    #[prost(bool, tag = "5")]
-    pub(crate) is_learner: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Authenticate {
-    #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(string, tag = "2")]
-    pub(crate) password: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AuthenticateReply {
-    #[prost(string, tag = "2")]
-    pub(crate) token: String,
+messages! {
+    Header {
+        "2" member_id: u64 = [uint64],
+        "3" revision: i64 = [int64],
+    }
+    KeyValue {
+        "1" key: Bytes = [bytes = "bytes"],
+        "3" mod_revision: i64 = [int64],
+        "5" value: Bytes = [bytes = "bytes"],
+        "6" lease: i64 = [int64],
+    }
+    Range {
+        "1" key: Bytes = [bytes = "bytes"],
+        /// The first key after the range. Empty: only `key`. A zero byte: all keys from `key` on.
+        "2" end: Bytes = [bytes = "bytes"],
+        "3" limit: i64 = [int64],
+        "4" revision: i64 = [int64],
+        "9" count_only: bool = [bool],
+    }
+    RangeReply {
+        "1" header: Option<Header> = [message, optional],
+        "2" kvs: Vec<KeyValue> = [message, repeated],
+        "3" more: bool = [bool],
+    }
+    Put {
+        "1" key: Bytes = [bytes = "bytes"],
+        "2" value: Bytes = [bytes = "bytes"],
+        "3" lease: i64 = [int64],
+        /// Keeps the lease of the stored record.
+        "6" ignore_lease: bool = [bool],
+    }
+    /// An operation of a transaction: one of the three.
+    Op {
+        "1" range: Option<Range> = [message, optional],
+        "2" put: Option<Put> = [message, optional],
+        /// Removes one key.
+        "3" delete: Option<Range> = [message, optional],
+    }
+    OpReply {
+        "1" range: Option<RangeReply> = [message, optional],
+    }
+    /// A comparison for equality, with one of the three.
+    Compare {
+        "2" target: i32 = [int32],
+        "3" key: Bytes = [bytes = "bytes"],
+        "5" create_revision: Option<i64> = [int64, optional],
+        "6" mod_revision: Option<i64> = [int64, optional],
+        "7" value: Option<Bytes> = [bytes = "bytes", optional],
+    }
+    Txn {
+        "1" compare: Vec<Compare> = [message, repeated],
+        "2" success: Vec<Op> = [message, repeated],
+        "3" failure: Vec<Op> = [message, repeated],
+    }
+    TxnReply {
+        "2" succeeded: bool = [bool],
+        "3" responses: Vec<OpReply> = [message, repeated],
+    }
+    Grant {
+        /// In seconds.
+        "1" ttl: i64 = [int64],
+    }
+    KeepAlive {
+        "1" id: i64 = [int64],
+    }
+    TimeToLive {
+        "1" id: i64 = [int64],
+    }
+    Lease {
+        "2" id: i64 = [int64],
+        /// In seconds. Not positive: there is no such lease.
+        "3" ttl: i64 = [int64],
+    }
+    Watch {
+        "1" create: Option<Range> = [message, optional],
+    }
+    WatchReply {
+        "3" created: bool = [bool],
+        "4" canceled: bool = [bool],
+        "11" events: Vec<()> = [message, repeated],
+    }
+    Status {}
+    StatusReply {
+        "1" header: Option<Header> = [message, optional],
+        "2" version: String = [string],
+        "3" db_size: i64 = [int64],
+        /// Zero: there is no leader.
+        "4" leader: u64 = [uint64],
+        /// Zero: the member is older than 3.6 and does not say.
+        "12" db_size_quota: i64 = [int64],
+    }
+    /// Asks for all alarms.
+    Alarm {}
+    AlarmReply {
+        "2" alarms: Vec<RaisedAlarm> = [message, repeated],
+    }
+    RaisedAlarm {
+        /// 1: no space; 2: corrupt.
+        "2" alarm: i32 = [int32],
+    }
+    MemberList {}
+    MemberListReply {
+        "2" members: Vec<ListedMember> = [message, repeated],
+    }
+    ListedMember {
+        "5" is_learner: bool = [bool],
+    }
+    Authenticate {
+        "1" name: String = [string],
+        "2" password: String = [string],
+    }
+    AuthenticateReply {
+        "2" token: String = [string],
+    }
 }
 
 impl Range {
