@@ -11,12 +11,12 @@ use idempotent_runtime::port::testkit::Recorded;
 #[must_use = "a storm tests nothing by itself: use `assert_ran_once`, or the counts"]
 pub struct StormReport<R> {
     results: Vec<R>,
-    endpoints: BTreeMap<String, Counts>,
+    endpoints: BTreeMap<String, EndpointCounts>,
 }
 
 /// The ends of the calls of one endpoint.
 #[derive(Debug, Clone, Default)]
-struct Counts {
+struct EndpointCounts {
     ran: usize,
     failed: usize,
     replayed: usize,
@@ -34,7 +34,7 @@ struct Counts {
 
 impl<R> StormReport<R> {
     pub(super) fn new(results: Vec<R>, events: Vec<Recorded>) -> Self {
-        let mut endpoints = BTreeMap::<String, Counts>::new();
+        let mut endpoints = BTreeMap::<String, EndpointCounts>::new();
         for event in events {
             let counts = endpoints.entry(event.endpoint.clone()).or_default();
             counts.add(event);
@@ -91,10 +91,10 @@ impl<R> StormReport<R> {
 
     /// Calls without an event of the handle. A call that makes several guarded calls can hide such a call.
     fn silent(&self) -> usize {
-        self.calls().saturating_sub(self.sum(Counts::ends))
+        self.calls().saturating_sub(self.sum(EndpointCounts::ends))
     }
 
-    fn sum(&self, count: impl Fn(&Counts) -> usize) -> usize {
+    fn sum(&self, count: impl Fn(&EndpointCounts) -> usize) -> usize {
         self.endpoints.values().map(count).sum()
     }
 
@@ -119,7 +119,7 @@ impl<R> StormReport<R> {
     }
 }
 
-impl Counts {
+impl EndpointCounts {
     fn add(&mut self, event: Recorded) {
         use EventKind as Kind;
 
@@ -207,7 +207,7 @@ impl<R> fmt::Display for StormReport<R> {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for EndpointCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

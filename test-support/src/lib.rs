@@ -20,6 +20,8 @@ pub mod http_client;
 pub mod implies;
 pub mod log_capture;
 #[cfg(feature = "stores")]
+pub mod orders;
+#[cfg(feature = "stores")]
 pub mod redis_client;
 #[cfg(feature = "stores")]
 pub mod required_only;

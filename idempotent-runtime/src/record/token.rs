@@ -30,25 +30,25 @@ pub(crate) fn returned(owner: Owner) -> Bytes {
 
 /// The state of a token, by its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TokenState {
     /// The token may be redeemed.
     Free,
     Used,
 }
 
 /// Reads a record; `None` if another version or another program wrote it.
-pub(crate) fn read(record: &Bytes) -> Option<State> {
+pub(crate) fn read(record: &Bytes) -> Option<TokenState> {
     if *record == FRESH {
-        return Some(State::Free);
+        return Some(TokenState::Free);
     }
     let is_owner = |digits: &[u8]| {
         digits.len() == 32 && (digits.iter()).all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };
     let by_owner = |line: &str| record.strip_prefix(line.as_bytes()).is_some_and(is_owner);
     if by_owner(USED) {
-        Some(State::Used)
+        Some(TokenState::Used)
     } else {
-        by_owner(RETURNED).then_some(State::Free)
+        by_owner(RETURNED).then_some(TokenState::Free)
     }
 }
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn a_written_record_is_read() {
         let owner = Owner::random();
-        assert_eq!(read(&FRESH), Some(State::Free));
-        assert_eq!(read(&used(owner)), Some(State::Used));
-        assert_eq!(read(&returned(owner)), Some(State::Free));
+        assert_eq!(read(&FRESH), Some(TokenState::Free));
+        assert_eq!(read(&used(owner)), Some(TokenState::Used));
+        assert_eq!(read(&returned(owner)), Some(TokenState::Free));
     }
 
     #[test]

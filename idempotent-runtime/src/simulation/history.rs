@@ -323,7 +323,7 @@ pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
 pub(super) fn line_of(record: &Bytes) -> Line {
     let by = call_of(record).unwrap_or(OPERATOR);
     match record::read(record) {
-        Some(record::State::Used) => Line::Used(by),
+        Some(record::TokenState::Used) => Line::Used(by),
         _ if *record == record::FRESH => Line::Fresh,
         _ => Line::Returned(by),
     }

@@ -54,7 +54,7 @@ impl MutantStore {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        let redeems = token::read(value) == Some(token::State::Used);
+        let redeems = token::read(value) == Some(token::TokenState::Used);
         let overwrite = |ttl| Op::Overwrite {
             value: value.clone(),
             ttl,
@@ -76,7 +76,7 @@ impl MutantStore {
             }
             Mutant::NeverTakesBack if !redeems => Ok(Swap::Done),
             Mutant::TakesBackOnce
-                if !redeems && token::read(expected) == Some(token::State::Free) =>
+                if !redeems && token::read(expected) == Some(token::TokenState::Free) =>
             {
                 Ok(Swap::Done)
             }

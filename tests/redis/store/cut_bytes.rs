@@ -1,21 +1,17 @@
 //! Connections to the nodes of a cluster, and to sentinels, that are closed at random bytes, also in the middle of a reply.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Error, Idempotency, RedisStore};
+use idempotent_runtime::{Idempotency, RedisStore};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
+use support::orders::Orders;
 use support::wire::CutBytes;
 use tokio::time::Instant;
 
 use crate::store::servers::{MAX_WAIT, send};
-
-const ORDERS: Range<usize> = 0..30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_of_a_cluster_that_cut_connections_give_no_foreign_result_and_repeat_no_body() {
@@ -65,32 +61,16 @@ async fn pays_once(url: &str, cuts: &[CutBytes], before_each: impl AsyncFn()) {
     let store = connected(url).await;
     let handle = Idempotency::builder(store).deadline(Duration::from_secs(1));
     let handle = handle.build().unwrap();
-    let runs = ORDERS.map(|_| AtomicUsize::new(0)).collect::<Vec<_>>();
+    let mut orders = Orders::new();
     let connections = || cuts.iter().map(CutBytes::connections).sum::<usize>();
-    let (mut answered, enough) = (0, connections() + 60);
+    let enough = connections() + 60;
     let deadline = Instant::now() + MAX_WAIT;
     while connections() < enough {
         assert!(Instant::now() < deadline, "{} connections", connections());
         before_each().await;
-        let answers = join_all(ORDERS.map(|order| pay(&handle, order, &runs))).await;
-        for (order, answer) in ORDERS.zip(answers) {
-            match answer {
-                Ok(result) => {
-                    assert_eq!(result, order);
-                    answered += 1;
-                }
-                Err(error) => {
-                    let expected = error.is_unavailable() || matches!(error, Error::InProgress(_));
-                    assert!(expected, "{error:?}");
-                }
-            }
-        }
+        orders.pay_all(&handle).await;
     }
-    assert!(answered > 0, "every call was refused");
-    for (order, runs) in runs.iter().enumerate() {
-        let runs = runs.load(Ordering::Relaxed);
-        assert!(runs <= 1, "order {order} ran {runs} times");
-    }
+    orders.check();
 }
 
 /// Connecting also fails when a connection is cut.
@@ -102,15 +82,4 @@ async fn connected(url: &str) -> RedisStore {
             Err(error) => assert!(Instant::now() < deadline, "{error:?}"),
         }
     }
-}
-
-/// Pays an order. Its result is its number.
-async fn pay(handle: &Idempotency, order: usize, runs: &[AtomicUsize]) -> Result<usize, Error> {
-    let call = handle.call("orders.pay").key(&order);
-    let call = call.ttl(Duration::from_hours(1)).replay();
-    let body = async {
-        runs[order].fetch_add(1, Ordering::Relaxed);
-        Ok(order)
-    };
-    call.run(body).await
 }

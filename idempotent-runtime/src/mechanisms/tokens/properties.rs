@@ -8,7 +8,7 @@ use crate::cases::cases;
 use crate::key::fingerprint::Hasher;
 use crate::record::owner::Owner;
 use crate::record::token as record;
-use crate::record::token::State;
+use crate::record::token::TokenState;
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 
@@ -68,12 +68,12 @@ fn a_redemption_changes_nothing_but_a_token() {
             (redeemed, found.expect("the record exists").value)
         });
         match record::read(&bytes) {
-            Some(State::Free) => {
+            Some(TokenState::Free) => {
                 assert!(redeemed.is_ok(), "{bytes:?}");
-                assert_eq!(record::read(&stored), Some(State::Used));
+                assert_eq!(record::read(&stored), Some(TokenState::Used));
                 free += 1;
             }
-            Some(State::Used) => {
+            Some(TokenState::Used) => {
                 assert!(matches!(redeemed, Err(Error::TokenUsed(_))), "{bytes:?}");
                 assert_eq!(stored, bytes);
                 used += 1;

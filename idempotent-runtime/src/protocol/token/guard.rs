@@ -15,7 +15,7 @@ use crate::protocol::retry::StoreFuture;
 use crate::protocol::scheduler::Scheduler;
 use crate::protocol::shared::Shared;
 use crate::record::token as record;
-use crate::record::token::State;
+use crate::record::token::TokenState;
 use crate::store::{StoreError, StoreErrorKind, Swap};
 
 /// A redemption or a return that has no answer yet. Dropping it gives the token back in the background.
@@ -75,7 +75,7 @@ impl SendGuard {
 
     /// Whether another owner has redeemed the token and given it back, so that `current` is redeemable.
     pub(super) fn may_expect(&self, current: &Bytes) -> bool {
-        *current != self.expected && record::read(current) == Some(State::Free)
+        *current != self.expected && record::read(current) == Some(TokenState::Free)
     }
 
     pub(super) fn expect(&mut self, current: Bytes) {

@@ -17,7 +17,7 @@ use crate::protocol::shared::Shared;
 use crate::record::owner::Owner;
 use crate::record::shape;
 use crate::record::token as record;
-use crate::record::token::State;
+use crate::record::token::TokenState;
 use crate::store::{StoreError, Swap};
 use crate::sync::Mutex;
 
@@ -128,11 +128,11 @@ impl Redemption {
             }
         };
         Err(match record::read(&current) {
-            Some(State::Used) => {
+            Some(TokenState::Used) => {
                 Error::TokenUsed(owned.failure("the one-time token was redeemed before"))
             }
             // A free token would have been redeemed, so another program has written this record.
-            Some(State::Free) | None => {
+            Some(TokenState::Free) | None => {
                 Error::foreign(owned.site.clone(), shape::describe(&current))
             }
         })
