@@ -9,7 +9,7 @@ use key::text::{KeySyntax, read};
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
-#[path = "../../idempotent-http/src/key"]
+#[path = "../../idempotent-http/src/request/key"]
 mod key {
     pub(crate) mod parameters;
     pub(crate) mod text;

@@ -9,13 +9,13 @@ use serde::de::IgnoredAny;
 use value::Value;
 
 #[allow(dead_code)]
-#[path = "../../idempotent-http/src/payload"]
+#[path = "../../idempotent-http/src/request/payload"]
 mod payload {
     pub(crate) mod canonical;
     pub(crate) mod json;
 }
 
-#[path = "../../idempotent-http/src/payload/properties/value.rs"]
+#[path = "../../idempotent-http/src/request/payload/properties/value.rs"]
 mod value;
 
 fn canonical_text(body: &[u8]) -> Option<String> {

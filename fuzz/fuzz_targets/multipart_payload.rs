@@ -7,7 +7,7 @@ use http::HeaderValue;
 use libfuzzer_sys::fuzz_target;
 
 #[allow(dead_code)]
-#[path = "../../idempotent-http/src/payload"]
+#[path = "../../idempotent-http/src/request/payload"]
 mod payload {
     pub(crate) mod canonical;
     pub(crate) mod json;

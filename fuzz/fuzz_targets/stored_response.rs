@@ -10,13 +10,14 @@ use libfuzzer_sys::fuzz_target;
 
 #[path = "../../idempotent-http/src/body.rs"]
 mod body;
-#[path = "../../idempotent-http/src/headers.rs"]
-mod headers;
-#[path = "../../idempotent-http/src/stored/properties.rs"]
+#[path = "../../idempotent-http/src/response/stored/properties.rs"]
 mod properties;
-#[path = "../../idempotent-http/src/stored.rs"]
-mod stored;
-#[path = "../../idempotent-http/src/stored/wire.rs"]
+#[path = "../../idempotent-http/src/response"]
+mod response {
+    pub(crate) mod headers;
+    pub(crate) mod stored;
+}
+#[path = "../../idempotent-http/src/response/stored/wire.rs"]
 mod wire;
 
 fuzz_target!(|input: &[u8]| {

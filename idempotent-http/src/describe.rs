@@ -7,11 +7,11 @@ use ::http::header;
 use ::http::{Method, StatusCode};
 
 use crate::catalog::{self, Row};
-use crate::key::text::KeySyntax;
-use crate::key::usual_case;
 use crate::layer::IdempotencyLayer;
-use crate::options::RouteOptions;
+use crate::layer::options::RouteOptions;
 use crate::profile::table::BodyForm;
+use crate::request::key::text::KeySyntax;
+use crate::request::key::usual_case;
 
 /// What the layer does with the requests of one method of one route.
 pub(crate) struct Operation {

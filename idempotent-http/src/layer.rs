@@ -1,12 +1,24 @@
 //! The layer: what users add to their router.
 
+pub(crate) mod answer;
+pub(crate) mod builder;
+pub(crate) mod config;
+pub(crate) mod configured;
+pub(crate) mod first_sent;
+pub(crate) mod future;
+pub(crate) mod grpc;
+pub(crate) mod guard;
+pub(crate) mod options;
+pub(crate) mod reform;
+pub(crate) mod service;
+
 use std::fmt;
 use std::sync::Arc;
 
 use tower_layer::Layer;
 
-use crate::config::Config;
-use crate::service::IdempotencyService;
+use crate::layer::config::Config;
+use crate::layer::service::IdempotencyService;
 
 /// A layer of `tower` that answers a repeated request with its first response. With the feature `actix` it is also a `Transform` of
 /// actix-web: see `integrations::actix`.

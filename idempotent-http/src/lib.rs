@@ -65,58 +65,39 @@
 
 #[cfg(feature = "actix")]
 mod actix;
-mod answer;
 mod body;
-mod builder;
 mod catalog;
-mod config;
-mod configured;
-mod content_type;
 mod context;
 mod continue_layer;
 pub mod cors;
-mod decision;
 #[cfg(feature = "utoipa")]
 mod describe;
-mod first_sent;
-mod future;
-mod grpc;
-mod guard;
-mod headers;
-mod incoming;
 #[doc(hidden)]
 pub mod integrations;
-mod key;
 mod layer;
-mod options;
 mod page;
-mod payload;
 mod peek;
 mod profile;
-mod reform;
 mod rejection;
-mod route;
+mod request;
+mod response;
 mod running;
-mod scope;
-mod service;
-mod stored;
-mod unkeyed;
 
 pub use self::body::ReplayBody;
-pub use self::builder::{HasScope, LayerBuilder, NoScope};
 pub use self::context::IdempotencyOutcome;
 pub use self::continue_layer::{ContinueFuture, ContinueLayer, ContinueService};
-pub use self::decision::Decision;
-pub use self::future::ResponseFuture;
-pub use self::key::source::KeySource;
-pub use self::key::text::KeySyntax;
 pub use self::layer::IdempotencyLayer;
-pub use self::options::RouteOptions;
-pub use self::payload::Payload;
+pub use self::layer::builder::{HasScope, LayerBuilder, NoScope};
+pub use self::layer::future::ResponseFuture;
+pub use self::layer::options::RouteOptions;
+pub use self::layer::service::IdempotencyService;
 pub use self::profile::Profile;
 pub use self::rejection::Rejection;
-pub use self::scope::Scope;
-pub use self::service::IdempotencyService;
+pub use self::request::key::source::KeySource;
+pub use self::request::key::text::KeySyntax;
+pub use self::request::payload::Payload;
+pub use self::request::scope::Scope;
+pub use self::response::decision::Decision;
 pub use idempotent_runtime::IdempotencyContext;
 
 #[cfg(test)]

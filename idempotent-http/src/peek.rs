@@ -7,7 +7,7 @@ use idempotent_runtime::port::http::{
 use idempotent_runtime::{Error, Peek};
 
 use crate::layer::IdempotencyLayer;
-use crate::scope::FindScope;
+use crate::request::scope::FindScope;
 
 impl IdempotencyLayer {
     /// Reads the record of the key of a request. Returns `None` if the key is free. [`Idempotency::forget`](idempotent_runtime::Idempotency::forget)

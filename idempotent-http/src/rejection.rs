@@ -14,8 +14,8 @@ use crate::catalog;
 use crate::context::IdempotencyOutcome;
 use crate::page;
 use crate::profile::table::Table;
-use crate::route::NoRoute;
-use crate::scope::MissingScope;
+use crate::request::route::NoRoute;
+use crate::request::scope::MissingScope;
 
 /// Why the layer did not run the handler, or why a call inside of the handler was refused, for [`on_reject`](crate::LayerBuilder::on_reject).
 pub struct Rejection {

@@ -11,10 +11,10 @@ use idempotent_runtime::Error;
 use idempotent_runtime::port::http::{Problem, RefusedCall, new_headers, old_headers};
 
 use super::body::GuardedBody;
-use crate::config::{Config, RefusalForm};
 use crate::context::{IdempotencyOutcome, read_context};
-use crate::decision::Decision;
-use crate::route::MatchedPattern;
+use crate::layer::config::{Config, RefusalForm};
+use crate::request::route::MatchedPattern;
+use crate::response::decision::Decision;
 
 /// The head of a request, with its route and the calls of outer layers. `None` if `http` 1 cannot express its method or URI.
 pub(super) fn head_of(request: &HttpRequest) -> Option<request::Parts> {

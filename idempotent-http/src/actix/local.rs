@@ -18,12 +18,12 @@ use idempotent_runtime::port::http::{Call, Detach, Finish, Rest, old_headers};
 
 use super::body::{GuardedBody, RequestBody, ResponseBody, payload_of};
 use super::convert::{self, OfHandler};
-use crate::answer::Answer;
 use crate::body::ReplayBody;
 use crate::context::{IdempotencyOutcome, write_context};
-use crate::decision::PerhapsStopped;
-use crate::guard::{Ending, Handler};
-use crate::scope::{FindScope, MissingScope, Scope, Seen};
+use crate::layer::answer::Answer;
+use crate::layer::guard::{Ending, Handler};
+use crate::request::scope::{FindScope, MissingScope, Scope, Seen};
+use crate::response::decision::PerhapsStopped;
 
 /// What a request and its response have in actix beside their heads and bodies.
 #[derive(Clone, Default)]

@@ -19,10 +19,10 @@ use super::body::{GuardedBody, RequestBody, ResponseBody};
 use super::convert;
 use super::local::{Local, LocalHandler};
 use crate::body::ReplayBody;
-use crate::config::{Config, Guarding, RefusalForm};
-use crate::future::stamped;
-use crate::guard;
 use crate::layer::IdempotencyLayer;
+use crate::layer::config::{Config, Guarding, RefusalForm};
+use crate::layer::future::stamped;
+use crate::layer::guard;
 use crate::profile::stamp::Stamp;
 
 /// The service that [`IdempotencyLayer`] makes of a service of actix.

@@ -63,8 +63,8 @@ use actix_web::HttpResponse;
 use idempotent_runtime::port::http::response_of;
 use idempotent_runtime::{Error, Lang};
 
-use crate::decision::Decision;
 use crate::profile::Profile;
+use crate::response::decision::Decision;
 
 pub use self::extract::OptionalIdempotencyKey;
 pub use crate::actix::{ActixContinueService, ActixFuture, ActixService, GuardedBody};

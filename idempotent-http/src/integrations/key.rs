@@ -6,8 +6,8 @@ use idempotent_runtime::port::http::{
 };
 use serde::{Serialize, Serializer};
 
-use crate::key::read_key;
-use crate::key::text::KeySyntax;
+use crate::request::key::read_key;
+use crate::request::key::text::KeySyntax;
 
 /// The value of the header `Idempotency-Key`, without its quotes: 1 to 255 printable ASCII characters.
 ///

@@ -24,8 +24,8 @@
 use ::tonic::Status;
 use ::tonic::metadata::AsciiMetadataValue;
 
-use crate::decision::Decision;
-use crate::grpc;
+use crate::layer::grpc;
+use crate::response::decision::Decision;
 
 pub use idempotent_runtime::integrations::tonic::{ACTION, CODE, RETRY_AFTER_MS, SILENT, refusal};
 

@@ -43,8 +43,8 @@ use serde_json::json;
 
 use crate::IdempotencyLayer;
 use crate::describe::{self, Operation, Read};
-use crate::key::text::KeySyntax;
 use crate::profile::table::BodyForm;
+use crate::request::key::text::KeySyntax;
 
 /// The name of the schema of a refusal.
 const SCHEMA: &str = "IdempotencyRefusal";

@@ -6,8 +6,8 @@ use std::time::Duration;
 use ::http::{HeaderName, Method, StatusCode};
 
 use crate::catalog::Form;
-use crate::key::text::KeySyntax;
-use crate::payload::Payload;
+use crate::request::key::text::KeySyntax;
+use crate::request::payload::Payload;
 
 /// What a convention says.
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent rule")]

@@ -6,8 +6,8 @@ use ::http::{HeaderName, Method};
 
 use super::table::{BodyForm, Table};
 use crate::catalog;
-use crate::key::text::KeySyntax;
-use crate::payload::Payload;
+use crate::request::key::text::KeySyntax;
+use crate::request::payload::Payload;
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -11,9 +11,9 @@ pub enum Form {
     Bits,
     /// No bytes: the result was a `None`.
     None,
-    /// A whole response of HTTP: see `idempotent-http/src/stored.rs`.
+    /// A whole response of HTTP: see `idempotent-http/src/response/stored.rs`.
     Http,
-    /// What is left of a response of HTTP that was too large or a stream: see `idempotent-http/src/stored.rs`.
+    /// What is left of a response of HTTP that was too large or a stream: see `idempotent-http/src/response/stored.rs`.
     HttpTombstone,
 }
 

@@ -42,7 +42,7 @@ mod tests {
     use idempotent_runtime::port::http::{Fingerprint, HeaderFault, Mistake};
 
     use super::*;
-    use crate::key::text::{KeySyntax, read};
+    use crate::request::key::text::{KeySyntax, read};
 
     fn parts(values: &[&[u8]]) -> Parts {
         let mut parts = Request::new(()).into_parts().0;

@@ -19,7 +19,7 @@ use idempotent_runtime::port::http::{Storable, Value};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::headers;
+use crate::response::headers;
 
 /// A [`Value`] in a `Json`.
 #[derive(Debug)]

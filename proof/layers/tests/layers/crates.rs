@@ -1,4 +1,4 @@
-//! The order of the rooms of the runtime, cycles, and the length of files and functions.
+//! The order of the rooms of the runtime and of HTTP, cycles, and the length of files and functions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -39,6 +39,27 @@ const RUNTIME: [&str; 29] = [
     "lib",
 ];
 
+/// The order of the rooms of HTTP, in the same way.
+const HTTP: [&str; 17] = [
+    "running",
+    "context",
+    "continue_layer",
+    "body",
+    "catalog",
+    "page",
+    "request",
+    "profile",
+    "response",
+    "rejection",
+    "layer",
+    "actix",
+    "cors",
+    "peek",
+    "describe",
+    "integrations",
+    "lib",
+];
+
 /// The crates whose files never use each other in a cycle.
 pub(crate) const CRATES: [&str; 8] = [
     "idempotence-cli",
@@ -52,8 +73,9 @@ pub(crate) const CRATES: [&str; 8] = [
 ];
 
 #[test]
-fn rooms_of_the_runtime_use_only_rooms_before_them() {
+fn rooms_use_only_rooms_before_them() {
     assert_eq!(layers("idempotent-runtime").violations(&RUNTIME), [""; 0]);
+    assert_eq!(layers("idempotent-http").violations(&HTTP), [""; 0]);
 }
 
 #[test]

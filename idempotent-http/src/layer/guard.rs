@@ -12,22 +12,22 @@ use http_body::Body;
 use idempotent_runtime::Error;
 use idempotent_runtime::port::http::{Call, Held, Refusal, SettleOutcome, Shared, lang};
 
-use crate::answer::{Answer, Rules, WholeResponse};
 use crate::body::ReplayBody;
 use crate::catalog;
-use crate::config::{Config, RefusalForm};
 use crate::context::{add_context, is_claimed_outside};
-use crate::decision::Decision;
-use crate::incoming::{self, Unread};
-use crate::options::RouteOptions;
-use crate::payload::{Payload, PayloadHead};
+use crate::layer::answer::{Answer, Rules, WholeResponse};
+use crate::layer::config::{Config, RefusalForm};
+use crate::layer::options::RouteOptions;
 use crate::rejection::Rejection;
+use crate::request::incoming::{self, Unread};
+use crate::request::payload::{Payload, PayloadHead};
+use crate::request::scope::FindScope;
+use crate::response::decision::Decision;
 use crate::running::Running;
-use crate::scope::FindScope;
 
 /// What a framework has inside of the guard: runs the handler of one request, whose body is a `Q`. The body of its response is a
 /// `B`.
-pub(super) trait Handler<Q: Body, B: Body>: FindScope {
+pub(crate) trait Handler<Q: Body, B: Body>: FindScope {
     /// Not a response, for example of a service of `tower`.
     type Error;
     type Pass: Future<Output = Result<Response<B>, Self::Error>>;
@@ -41,7 +41,7 @@ pub(super) trait Handler<Q: Body, B: Body>: FindScope {
 }
 
 /// How the call of a handler ends.
-pub(super) struct Ending {
+pub(crate) struct Ending {
     config: Arc<Config>,
     form: RefusalForm,
     held: Held,
@@ -51,12 +51,12 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) fn shared(&self) -> Arc<Shared> {
+    pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(self.held.shared())
     }
 
     /// Runs the handler, whose future `call` makes, then stores its response, frees its key, or holds it.
-    pub(super) fn after<F, B, E>(
+    pub(crate) fn after<F, B, E>(
         self,
         call: impl FnOnce() -> F,
     ) -> impl Future<Output = Result<Result<Answer<B>, E>, Error>>
@@ -119,7 +119,7 @@ impl Ending {
     clippy::manual_async_fn,
     reason = "the future of an `async fn` stores its arguments twice"
 )]
-pub(super) fn guard<H, Q, B>(
+pub(crate) fn guard<H, Q, B>(
     config: Arc<Config>,
     handler: H,
     mut head: request::Parts,

@@ -53,7 +53,7 @@ impl Decision {
     }
 
     /// The decision of the handler, else of `store_if`, else by the status.
-    pub(super) fn about(head: &response::Parts, store_if: Option<&StoreIf>, table: &Table) -> Self {
+    pub(crate) fn about(head: &response::Parts, store_if: Option<&StoreIf>, table: &Table) -> Self {
         if let Some(decision) = head.extensions.get::<Self>() {
             return *decision;
         }
@@ -75,7 +75,7 @@ impl Decision {
 
 /// An extension of a response that a middleware has made of an error, perhaps after the handler began: the key is not freed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct PerhapsStopped;
+pub(crate) struct PerhapsStopped;
 
 impl Decision {
     /// The decision after the handler has returned the error of a call that it made.
@@ -95,7 +95,7 @@ impl Decision {
 }
 
 /// The option `store_if`.
-pub(super) type StoreIf = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
+pub(crate) type StoreIf = Arc<dyn Fn(&response::Parts) -> bool + Send + Sync>;
 
 #[cfg(test)]
 mod tests {

@@ -17,16 +17,16 @@ use idempotent_runtime::port::http::watch;
 use idempotent_runtime::{Idempotency, KeyPart};
 
 use self::chosen::Chosen;
-use crate::config::Config;
-use crate::configured::ConfiguredRoutes;
-use crate::key::source::KeySource;
-use crate::key::text::KeySyntax;
 use crate::layer::IdempotencyLayer;
-use crate::options::RouteOptions;
+use crate::layer::config::Config;
+use crate::layer::configured::ConfiguredRoutes;
+use crate::layer::options::RouteOptions;
 use crate::profile::Profile;
 use crate::rejection::Rejection;
-use crate::route::Named;
-use crate::scope::Scope;
+use crate::request::key::source::KeySource;
+use crate::request::key::text::KeySyntax;
+use crate::request::route::Named;
+use crate::request::scope::Scope;
 
 /// Builds an [`IdempotencyLayer`].
 ///

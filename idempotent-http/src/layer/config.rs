@@ -13,62 +13,62 @@ use idempotent_runtime::port::http::{
 };
 use idempotent_runtime::{Idempotency, Lang};
 
-use crate::answer::Marks;
 use crate::body::ReplayBody;
 use crate::catalog;
-use crate::configured::ConfiguredRoutes;
-use crate::content_type;
-use crate::first_sent;
-use crate::incoming;
-use crate::key::source::KeySource;
-use crate::key::text::KeySyntax;
-use crate::options::RouteOptions;
+use crate::layer::answer::Marks;
+use crate::layer::configured::ConfiguredRoutes;
+use crate::layer::first_sent;
+use crate::layer::options::RouteOptions;
 use crate::page;
 use crate::profile::stamp::Stamp;
 use crate::profile::table::Table;
 use crate::rejection::Rejection;
-use crate::route::{self, Named, NoRoute};
-use crate::scope::{FindScope, Scope};
-use crate::unkeyed::Unkeyed;
+use crate::request::content_type;
+use crate::request::incoming;
+use crate::request::key::source::KeySource;
+use crate::request::key::text::KeySyntax;
+use crate::request::route::{self, Named, NoRoute};
+use crate::request::scope::{FindScope, Scope};
+use crate::request::unkeyed::Unkeyed;
 
 /// The options of a layer.
-pub(super) struct Config<S = Scope> {
-    pub(super) idempotency: Idempotency,
-    pub(super) scope: S,
+pub(crate) struct Config<S = Scope> {
+    pub(crate) idempotency: Idempotency,
+    pub(crate) scope: S,
     /// The convention.
-    pub(super) table: &'static Table,
-    pub(super) methods: Vec<Method>,
-    pub(super) key: KeySource,
-    pub(super) syntax: KeySyntax,
+    pub(crate) table: &'static Table,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) key: KeySource,
+    pub(crate) syntax: KeySyntax,
     /// Requests without a key, if the program has named where the key is.
-    pub(super) unkeyed: Option<Unkeyed>,
+    pub(crate) unkeyed: Option<Unkeyed>,
     /// The header of a replay.
-    pub(super) marker: Option<HeaderName>,
+    pub(crate) marker: Option<HeaderName>,
     /// The page about idempotent requests.
-    pub(super) docs: Option<Box<str>>,
+    pub(crate) docs: Option<Box<str>>,
     /// The header `WWW-Authenticate` of a refusal with 401.
-    pub(super) challenge: Option<HeaderValue>,
-    pub(super) on_reject: Option<OnReject>,
+    pub(crate) challenge: Option<HeaderValue>,
+    pub(crate) on_reject: Option<OnReject>,
     /// The options of routes that have none.
-    pub(super) options: Arc<RouteOptions>,
-    pub(super) routes: HashMap<String, Arc<RouteOptions>>,
+    pub(crate) options: Arc<RouteOptions>,
+    pub(crate) routes: HashMap<String, Arc<RouteOptions>>,
     /// The unary methods of gRPC, as paths. Each is also in `routes`.
-    pub(super) unary: HashSet<String>,
+    pub(crate) unary: HashSet<String>,
     /// Whether a route has the option `unguarded`.
-    pub(super) has_unguarded: bool,
+    pub(crate) has_unguarded: bool,
     /// Which of `routes` have had requests.
-    pub(super) seen_routes: Arc<ConfiguredRoutes>,
+    pub(crate) seen_routes: Arc<ConfiguredRoutes>,
     /// The route of requests for which axum has matched none.
-    pub(super) route: Option<Named>,
+    pub(crate) route: Option<Named>,
 }
 
 /// The option `on_reject`.
-pub(super) type OnReject =
+pub(crate) type OnReject =
     Box<dyn Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
 
 /// The form in which a client gets a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefusalForm {
+pub(crate) enum RefusalForm {
     /// As the convention says.
     Convention,
     /// A page of HTML, in the language of the request.
@@ -78,7 +78,7 @@ pub(super) enum RefusalForm {
 }
 
 /// What the layer does with a request, by its head.
-pub(super) enum Guarding {
+pub(crate) enum Guarding {
     /// It passes unread.
     No,
     /// It may be guarded.
@@ -88,7 +88,7 @@ pub(super) enum Guarding {
 }
 
 impl Config {
-    pub(super) fn guarding(&self, head: &request::Parts) -> Guarding {
+    pub(crate) fn guarding(&self, head: &request::Parts) -> Guarding {
         if self.may_guard(head) {
             return Guarding::Maybe;
         }
@@ -135,7 +135,7 @@ impl Config {
     }
 
     /// The headers that the layer adds to an answer.
-    pub(super) fn marks(&self) -> Marks<'_> {
+    pub(crate) fn marks(&self) -> Marks<'_> {
         Marks {
             replay: self.marker.as_ref(),
             retry: self.table.retry.as_ref(),
@@ -143,7 +143,7 @@ impl Config {
     }
 
     /// What the convention adds to the response to this request.
-    pub(super) fn stamp(&self, head: &request::Parts) -> Stamp {
+    pub(crate) fn stamp(&self, head: &request::Parts) -> Stamp {
         let table = self.table;
         let key = || {
             let mut names = self.key.header_names();
@@ -156,7 +156,7 @@ impl Config {
     }
 
     /// The form in which the client of this request gets a refusal.
-    pub(super) fn refusal_form(&self, head: &request::Parts) -> RefusalForm {
+    pub(crate) fn refusal_form(&self, head: &request::Parts) -> RefusalForm {
         if self.is_grpc(head) {
             RefusalForm::Grpc
         } else if page::is_preferred(&head.headers) {
@@ -178,7 +178,7 @@ impl Config {
     }
 
     /// The unary method of gRPC that the request calls.
-    pub(super) fn unary_method<'a>(&self, head: &'a request::Parts) -> Option<&'a str> {
+    pub(crate) fn unary_method<'a>(&self, head: &'a request::Parts) -> Option<&'a str> {
         let path = self.grpc_path(head);
         path.filter(|path| self.unary.contains(*path))
     }
@@ -195,7 +195,7 @@ impl Config {
     }
 
     /// The options of the route of this request.
-    pub(super) fn options_for(&self, head: &request::Parts) -> &Arc<RouteOptions> {
+    pub(crate) fn options_for(&self, head: &request::Parts) -> &Arc<RouteOptions> {
         if self.routes.is_empty() {
             return &self.options;
         }
@@ -209,7 +209,7 @@ impl Config {
 
     /// The call of a request with this key. Its payload is missing. Boxed, because it is large, and the future of the guard keeps it
     /// while the body arrives.
-    pub(super) fn call(
+    pub(crate) fn call(
         &self,
         caller: &dyn FindScope,
         head: &request::Parts,
@@ -225,7 +225,7 @@ impl Config {
     }
 
     /// Adds the parts of the key of a request to its call.
-    pub(super) fn add_key(
+    pub(crate) fn add_key(
         &self,
         caller: &dyn FindScope,
         head: &request::Parts,
@@ -289,7 +289,7 @@ impl Config {
     }
 
     /// The key of a request; `None` if it has none and needs none.
-    pub(super) fn key<'a>(
+    pub(crate) fn key<'a>(
         &self,
         head: &'a request::Parts,
         body: &[u8],
@@ -318,7 +318,7 @@ impl Config {
     }
 
     /// The response to a request that has a key, if nothing guards its method and route.
-    pub(super) fn refuse_unguarded<B: Body>(
+    pub(crate) fn refuse_unguarded<B: Body>(
         &self,
         head: &request::Parts,
     ) -> Response<ReplayBody<B>> {
@@ -328,7 +328,7 @@ impl Config {
     }
 
     /// The response to a request whose handler does not run.
-    pub(super) fn refuse<B: Body>(
+    pub(crate) fn refuse<B: Body>(
         &self,
         mut rejection: Rejection,
         form: RefusalForm,
@@ -342,7 +342,7 @@ impl Config {
     }
 
     /// The response to a refused request, in the form of the convention and of the program.
-    pub(super) fn form(&self, rejection: &mut Rejection, form: RefusalForm) -> Response<Bytes> {
+    pub(crate) fn form(&self, rejection: &mut Rejection, form: RefusalForm) -> Response<Bytes> {
         rejection.name_by(self.table);
         let mut response = rejection.response(self.table, self.docs.as_deref());
         if let RefusalForm::Page(_) = form {

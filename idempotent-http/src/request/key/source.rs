@@ -8,8 +8,8 @@ use idempotent_runtime::port::http::Problem;
 
 use super::KeyFault;
 use super::place::Place;
-use crate::key::text::KeySyntax;
-use crate::payload::select;
+use crate::request::key::text::KeySyntax;
+use crate::request::payload::select;
 
 /// Where a request has its key: by default in the header `Idempotency-Key`.
 ///

@@ -12,13 +12,13 @@ use http_body::Body;
 use idempotent_runtime::port::http::Finish;
 use tower_service::Service;
 
-use crate::answer::Answer;
 use crate::body::ReplayBody;
-use crate::config::{Config, Guarding};
-use crate::future::{ResponseFuture, Step};
-use crate::guard::{self, Ending, Handler};
+use crate::layer::answer::Answer;
+use crate::layer::config::{Config, Guarding};
+use crate::layer::future::{ResponseFuture, Step};
+use crate::layer::guard::{self, Ending, Handler};
 use crate::profile::stamp::Stamp;
-use crate::scope::FindScope;
+use crate::request::scope::FindScope;
 
 /// The service that [`IdempotencyLayer`](crate::IdempotencyLayer) makes.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub struct IdempotencyService<S> {
 }
 
 impl<S> IdempotencyService<S> {
-    pub(super) fn new(inner: S, config: Arc<Config>) -> Self {
+    pub(crate) fn new(inner: S, config: Arc<Config>) -> Self {
         Self { inner, config }
     }
 }

@@ -3,7 +3,7 @@
 use ::http::{HeaderMap, HeaderValue, StatusCode, response};
 use idempotent_runtime::port::http::grpc::{CODE, STATUS};
 
-use crate::decision::Decision;
+use crate::response::decision::Decision;
 
 /// The metadata key by which a method decides about its key. The layer removes it from the response.
 pub(crate) const DECISION: &str = "idempotence-decision";

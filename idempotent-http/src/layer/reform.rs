@@ -12,12 +12,12 @@ use idempotent_runtime::port::http::{PROBLEM_JSON, Problem};
 use idempotent_runtime::{Error, Lang};
 
 use crate::body::ReplayBody;
-use crate::config::{Config, RefusalForm};
+use crate::layer::config::{Config, RefusalForm};
 use crate::rejection::Rejection;
 
 impl Config {
     /// The response of a handler. A refusal of this crate takes the form of the layer.
-    pub(super) fn reformed<B: Body>(
+    pub(crate) fn reformed<B: Body>(
         &self,
         response: Response<B>,
         form: RefusalForm,
@@ -32,7 +32,7 @@ impl Config {
 
     /// Gives a head the form of the layer, and returns the body. `None` if the response, whose body has this `length`, is not a
     /// refusal of this crate, or the program has changed it.
-    pub(super) fn reform(
+    pub(crate) fn reform(
         &self,
         head: &mut response::Parts,
         length: Option<u64>,

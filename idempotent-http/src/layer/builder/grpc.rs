@@ -1,7 +1,7 @@
 //! The methods of gRPC that a layer guards.
 
-use crate::builder::LayerBuilder;
-use crate::route::Named;
+use crate::layer::builder::LayerBuilder;
+use crate::request::route::Named;
 
 impl<S> LayerBuilder<S> {
     /// Names the unary methods of gRPC that the layer guards, as paths: `/payments.Payments/Pay`. Nothing in a request of gRPC says

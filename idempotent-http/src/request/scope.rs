@@ -29,11 +29,11 @@ type Add = dyn Fn(Seen<'_>, &mut Call) -> Option<()> + Send + Sync;
 
 /// What a scope sees of a request.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
-    pub(super) head: &'a request::Parts,
+pub(crate) struct Seen<'a> {
+    pub(crate) head: &'a request::Parts,
     /// The extensions of actix, which are not in `head`: they may not be `Send`.
     #[cfg(feature = "actix")]
-    pub(super) local: Option<&'a actix_web::dev::Extensions>,
+    pub(crate) local: Option<&'a actix_web::dev::Extensions>,
 }
 
 impl<'a> Seen<'a> {
@@ -47,7 +47,7 @@ impl<'a> Seen<'a> {
 }
 
 /// Finds the caller of one request.
-pub(super) trait FindScope {
+pub(crate) trait FindScope {
     /// Adds the scope of the request to the key of its call.
     fn add_scope<'s>(
         &self,
@@ -66,14 +66,14 @@ pub(super) trait FindScope {
 
 /// What a request without a scope does not have.
 #[derive(Debug, Clone)]
-pub(super) enum MissingScope {
+pub(crate) enum MissingScope {
     Header(HeaderName),
     Caller,
 }
 
 impl MissingScope {
     /// Whether the request is not authenticated. Else the request itself is wrong.
-    pub(super) fn is_authentication(&self) -> bool {
+    pub(crate) fn is_authentication(&self) -> bool {
         match self {
             Self::Header(name) => *name == header::AUTHORIZATION,
             Self::Caller => true,
@@ -83,7 +83,7 @@ impl MissingScope {
 
 impl Scope {
     /// All requests have one scope.
-    pub(super) fn global() -> Self {
+    pub(crate) fn global() -> Self {
         let scope = Self::new(MissingScope::Caller, |_, call| {
             call.part("global");
             Some(())
@@ -95,7 +95,7 @@ impl Scope {
     }
 
     /// The value of this header.
-    pub(super) fn header(name: HeaderName) -> Self {
+    pub(crate) fn header(name: HeaderName) -> Self {
         Self::new(MissingScope::Header(name.clone()), move |seen, call| {
             let values = seen.head.headers.get_all(&name);
             let lines = || values.iter().map(|line| line.as_bytes().trim_ascii());
@@ -109,7 +109,7 @@ impl Scope {
     }
 
     /// A part of this extension of the request.
-    pub(super) fn extension<T, P>(part: impl Fn(&T) -> P + Send + Sync + 'static) -> Self
+    pub(crate) fn extension<T, P>(part: impl Fn(&T) -> P + Send + Sync + 'static) -> Self
     where
         T: Any + Send + Sync,
         P: KeyPart,
@@ -121,7 +121,7 @@ impl Scope {
     }
 
     /// What the closure finds in the request.
-    pub(super) fn by<P: KeyPart>(
+    pub(crate) fn by<P: KeyPart>(
         part: impl Fn(&request::Parts) -> Option<P> + Send + Sync + 'static,
     ) -> Self {
         Self::new(MissingScope::Caller, move |seen, call| {
@@ -131,12 +131,12 @@ impl Scope {
 
     /// What a request without a scope does not have. `None` if each request has the scope.
     #[cfg(feature = "utoipa")]
-    pub(super) fn missing(&self) -> Option<&MissingScope> {
+    pub(crate) fn missing(&self) -> Option<&MissingScope> {
         (!self.is_global).then_some(&self.missing)
     }
 
     /// The header that has the scope.
-    pub(super) fn header_name(&self) -> Option<&HeaderName> {
+    pub(crate) fn header_name(&self) -> Option<&HeaderName> {
         match &self.missing {
             MissingScope::Header(name) => Some(name),
             MissingScope::Caller => None,
@@ -144,7 +144,7 @@ impl Scope {
     }
 
     /// Adds the scope of this request to the key of its call.
-    pub(super) fn add(&self, seen: Seen<'_>, call: &mut Call) -> Result<(), &MissingScope> {
+    pub(crate) fn add(&self, seen: Seen<'_>, call: &mut Call) -> Result<(), &MissingScope> {
         (self.add)(seen, call).ok_or(&self.missing)
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use ::http::Method;
 use ::http::header::HeaderName;
 
-use crate::config::Config;
-use crate::key::source::KeySource;
-use crate::key::text::KeySyntax;
+use crate::layer::config::Config;
 use crate::profile::Profile;
-use crate::unkeyed::Unkeyed;
+use crate::request::key::source::KeySource;
+use crate::request::key::text::KeySyntax;
+use crate::request::unkeyed::Unkeyed;
 
 /// The options that replace what the profile says.
 #[derive(Debug, Default)]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use idempotent_runtime::port::http::{Form, Stored};
 
 use super::wire;
-use crate::headers::kept;
-use crate::stored::{is_allowed, location, read, write, write_tombstone};
+use crate::response::headers::kept;
+use crate::response::stored::{is_allowed, location, read, write, write_tombstone};
 
 /// Names that are stored, and names that are not.
 const NAMES: [&str; 14] = [

@@ -11,7 +11,7 @@ use crate::catalog;
 use crate::rejection::Rejection;
 
 /// Refuses a request that was not first sent within the window of `ttl`.
-pub(super) fn check(
+pub(crate) fn check(
     name: &HeaderName,
     headers: &HeaderMap,
     ttl: Duration,

@@ -13,15 +13,15 @@ use idempotent_runtime::port::http::{
 
 use crate::body::{self, ReplayBody};
 use crate::context::IdempotencyOutcome;
-use crate::decision::Decision;
-use crate::grpc;
-use crate::options::RouteOptions;
+use crate::layer::grpc;
+use crate::layer::options::RouteOptions;
 use crate::profile::table::Table;
-use crate::stored;
+use crate::response::decision::Decision;
+use crate::response::stored;
 
 /// What decides about a response.
 #[derive(Clone, Copy)]
-pub(super) enum Rules {
+pub(crate) enum Rules {
     /// The status of HTTP, as the convention says.
     Http(&'static Table),
     /// The status of gRPC.
@@ -29,15 +29,15 @@ pub(super) enum Rules {
 }
 
 /// The headers that the layer adds to an answer.
-pub(super) struct Marks<'a> {
+pub(crate) struct Marks<'a> {
     /// The header of a replay.
-    pub(super) replay: Option<&'a HeaderName>,
+    pub(crate) replay: Option<&'a HeaderName>,
     /// The header that says whether a client should send the request again.
-    pub(super) retry: Option<&'a HeaderName>,
+    pub(crate) retry: Option<&'a HeaderName>,
 }
 
 /// The response to a guarded request, and what is stored of it.
-pub(super) struct Answer<B: Body> {
+pub(crate) struct Answer<B: Body> {
     response: Response<ReplayBody<B>>,
     outcome: IdempotencyOutcome,
     decision: Decision,
@@ -48,7 +48,7 @@ pub(super) struct Answer<B: Body> {
 
 impl<B: Body<Data = Bytes>> Answer<B> {
     /// Decides about the response of the handler. If it is to be stored, reads its body into memory.
-    pub(super) async fn of(
+    pub(crate) async fn of(
         response: Response<ReplayBody<B>>,
         options: &RouteOptions,
         rules: Rules,
@@ -96,12 +96,12 @@ impl<B: Body<Data = Bytes>> Answer<B> {
 
 impl<B: Body> Answer<B> {
     /// Notes that the handler ran without a claim.
-    pub(super) fn set_unguarded(&mut self) {
+    pub(crate) fn set_unguarded(&mut self) {
         self.outcome = IdempotencyOutcome::Unguarded;
     }
 
     /// Notes whether the end of the call is in the store. The end of an unguarded handler is in no store.
-    pub(super) fn settled(&mut self, settled: SettleOutcome) {
+    pub(crate) fn settled(&mut self, settled: SettleOutcome) {
         match settled {
             _ if self.outcome == IdempotencyOutcome::Unguarded => {}
             SettleOutcome::Stored => {}
@@ -110,12 +110,12 @@ impl<B: Body> Answer<B> {
         }
     }
 
-    pub(super) fn decision(&self) -> Decision {
+    pub(crate) fn decision(&self) -> Decision {
         self.decision
     }
 
     /// How the handler ended. Takes what is stored of the response.
-    pub(super) fn take_outcome(&mut self) -> BodyOutcome {
+    pub(crate) fn take_outcome(&mut self) -> BodyOutcome {
         let record = self.record.take();
         self.outcome_with(record)
     }
@@ -127,7 +127,7 @@ impl<B: Body> Answer<B> {
 
     /// The response. A replay of this layer or of an inner layer has the header of a replay. No other response has it: a handler
     /// may have forwarded the mark of another server.
-    pub(super) fn into_response(self, marks: &Marks<'_>) -> Response<ReplayBody<B>> {
+    pub(crate) fn into_response(self, marks: &Marks<'_>) -> Response<ReplayBody<B>> {
         let is_taken = self.is_taken();
         let mut response = self.response;
         let inner = response.extensions_mut().insert(self.outcome);
@@ -223,8 +223,8 @@ fn record<B: Body>(
 
 /// How a duplicate reads the stored response. `location` gets the `Location` of a tombstone.
 #[derive(Clone, Copy)]
-pub(super) struct WholeResponse<'a> {
-    pub(super) location: &'a OnceLock<HeaderValue>,
+pub(crate) struct WholeResponse<'a> {
+    pub(crate) location: &'a OnceLock<HeaderValue>,
 }
 
 impl<B: Body> ReplayMode<Answer<B>> for WholeResponse<'_> {

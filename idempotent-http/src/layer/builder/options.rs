@@ -7,9 +7,9 @@ use ::http::HeaderName;
 use ::http::response;
 use idempotent_runtime::{OnLeaseLost, OnStoreError, Renew, Settle};
 
-use crate::builder::LayerBuilder;
-use crate::options::RouteOptions;
-use crate::payload::Payload;
+use crate::layer::builder::LayerBuilder;
+use crate::layer::options::RouteOptions;
+use crate::request::payload::Payload;
 
 /// Writes the options for a route, and for all routes of the layer.
 macro_rules! options {

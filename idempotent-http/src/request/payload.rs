@@ -42,7 +42,7 @@ use sha2::{Digest, Sha256};
 use self::json::UnreadJson;
 use self::select::Path;
 use crate::catalog;
-use crate::content_type::{self, is_form, is_json};
+use crate::request::content_type::{self, is_form, is_json};
 
 pub(crate) mod canonical;
 pub(crate) mod form;
@@ -97,7 +97,7 @@ enum Members {
 }
 
 impl Payload {
-    pub(super) const RAW: Self = Self(Form::Raw);
+    pub(crate) const RAW: Self = Self(Form::Raw);
 
     /// Two bodies are the same payload if their bytes are equal.
     pub fn raw() -> Self {

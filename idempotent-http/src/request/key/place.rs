@@ -8,11 +8,11 @@ use idempotent_runtime::port::http::{Carrier, HeaderFault, Id, IdFault, Mistake,
 
 use super::text;
 use super::{KeyFault, read_key, usual_case};
-use crate::content_type::{is_file, is_form, is_json};
-use crate::key::text::KeySyntax;
-use crate::payload::form;
-use crate::payload::json::{self, UnreadJson, Value};
-use crate::payload::select;
+use crate::request::content_type::{is_file, is_form, is_json};
+use crate::request::key::text::KeySyntax;
+use crate::request::payload::form;
+use crate::request::payload::json::{self, UnreadJson, Value};
+use crate::request::payload::select;
 
 /// One place in which a request may have its key.
 #[derive(Debug, Clone)]

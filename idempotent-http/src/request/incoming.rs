@@ -16,20 +16,20 @@ use ::axum::extract::OriginalUri;
 
 /// The URI of the request. Inside of `Router::nest` the URI of `head` has lost its beginning.
 #[cfg(feature = "axum")]
-pub(super) fn original_uri(head: &request::Parts) -> &Uri {
+pub(crate) fn original_uri(head: &request::Parts) -> &Uri {
     let original = head.extensions.get::<OriginalUri>();
     original.map_or(&head.uri, |original| &original.0)
 }
 
 /// The URI of the request.
 #[cfg(not(feature = "axum"))]
-pub(super) fn original_uri(head: &request::Parts) -> &Uri {
+pub(crate) fn original_uri(head: &request::Parts) -> &Uri {
     &head.uri
 }
 
 /// Why a body is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     TooLarge,
     /// It did not arrive as a whole.
     Broken,
@@ -38,7 +38,7 @@ pub(super) enum Unread {
 }
 
 /// Reads a body of at most `limit` bytes into memory.
-pub(super) async fn read_body<B>(
+pub(crate) async fn read_body<B>(
     body: B,
     limit: usize,
 ) -> Result<(Bytes, Option<HeaderMap>), Unread>

@@ -6,7 +6,7 @@ use ::http::header::AsHeaderName;
 use ::http::{HeaderMap, HeaderName};
 use idempotent_runtime::port::http::{HeaderFault, Mistake, Repeated, single_value};
 
-use crate::key::text::KeySyntax;
+use crate::request::key::text::KeySyntax;
 
 pub(crate) mod parameters;
 mod place;

@@ -19,7 +19,7 @@ use ::http::{StatusCode, response};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use idempotent_runtime::port::http::{Form, Stored};
 
-use crate::headers;
+use crate::response::headers;
 
 /// The version of this format.
 const VERSION: u32 = 1;
@@ -28,16 +28,16 @@ const VERSION: u32 = 1;
 const ANNOUNCES_TRAILERS: u8 = 1;
 
 /// A response in a record.
-pub(super) struct StoredResponse {
-    pub(super) first: SystemTime,
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) trailers: Option<HeaderMap>,
-    pub(super) body: Bytes,
+pub(crate) struct StoredResponse {
+    pub(crate) first: SystemTime,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) trailers: Option<HeaderMap>,
+    pub(crate) body: Bytes,
 }
 
 /// Writes a whole response. Of its headers and trailers it keeps `allowed`, else all but those that are never kept.
-pub(super) fn write(
+pub(crate) fn write(
     head: &response::Parts,
     (body, trailers): (&Bytes, Option<&HeaderMap>),
     allowed: Option<&[HeaderName]>,
@@ -55,7 +55,7 @@ pub(super) fn write(
 }
 
 /// Writes that a response was made which is not kept.
-pub(super) fn write_tombstone(location: Option<&HeaderValue>, first: SystemTime) -> Stored {
+pub(crate) fn write_tombstone(location: Option<&HeaderValue>, first: SystemTime) -> Stored {
     let mut bytes = Vec::new();
     bytes.put_u64(millis(first));
     bytes.extend_from_slice(location.map_or(&[], HeaderValue::as_bytes));
@@ -63,12 +63,12 @@ pub(super) fn write_tombstone(location: Option<&HeaderValue>, first: SystemTime)
 }
 
 /// Whether a layer stores a response with this status. After an interim response the final response would follow.
-pub(super) fn is_storable(status: StatusCode) -> bool {
+pub(crate) fn is_storable(status: StatusCode) -> bool {
     !status.is_informational()
 }
 
 /// Reads a whole response from a record; `None` if no layer of this version writes these bytes.
-pub(super) fn read(stored: &Stored) -> Option<StoredResponse> {
+pub(crate) fn read(stored: &Stored) -> Option<StoredResponse> {
     if (stored.form, stored.schema) != (Form::Http, VERSION) {
         return None;
     }
@@ -96,7 +96,7 @@ pub(super) fn read(stored: &Stored) -> Option<StoredResponse> {
 }
 
 /// The first `Location` of a response that is not kept.
-pub(super) fn location(stored: &Stored) -> Option<HeaderValue> {
+pub(crate) fn location(stored: &Stored) -> Option<HeaderValue> {
     let location = stored.bytes.slice(8.min(stored.bytes.len())..);
     HeaderValue::from_maybe_shared(location)
         .ok()
@@ -139,7 +139,7 @@ fn put_headers(bytes: &mut Vec<u8>, from: Option<&HeaderMap>, allowed: Option<&[
 }
 
 /// Whether a list of headers allows a header. gRPC has its status in headers or trailers: it is no header that describes the result.
-pub(super) fn is_allowed(name: &HeaderName, allowed: &[HeaderName]) -> bool {
+pub(crate) fn is_allowed(name: &HeaderName, allowed: &[HeaderName]) -> bool {
     let is_status = || name.as_str().starts_with("grpc-");
     allowed.contains(name) || is_status()
 }

@@ -11,8 +11,8 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 
 use crate::body::ReplayBody;
-use crate::config::{Config, RefusalForm};
 use crate::context::IdempotencyOutcome;
+use crate::layer::config::{Config, RefusalForm};
 use crate::profile::stamp::Stamp;
 
 pin_project! {
@@ -22,7 +22,7 @@ pin_project! {
         B: Body,
     {
         #[pin]
-        pub(super) step: Step<F, B, E>,
+        pub(crate) step: Step<F, B, E>,
     }
 }
 
@@ -31,7 +31,7 @@ type Guarded<B, E> = Pin<Box<dyn Future<Output = Result<Response<ReplayBody<B>>,
 
 pin_project! {
     #[project = StepProjection]
-    pub(super) enum Step<F, B, E>
+    pub(crate) enum Step<F, B, E>
     where
         B: Body,
     {
@@ -67,7 +67,7 @@ where
 }
 
 /// The response to a guarded request, with what the convention adds to it.
-pub(super) fn stamped<B>(stamp: &mut Stamp, mut response: Response<B>) -> Response<B> {
+pub(crate) fn stamped<B>(stamp: &mut Stamp, mut response: Response<B>) -> Response<B> {
     let outcome = response.extensions().get::<IdempotencyOutcome>();
     let is_answered = outcome.is_some_and(|outcome| *outcome != IdempotencyOutcome::Refused);
     std::mem::take(stamp).add(is_answered, &mut response);

@@ -18,7 +18,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 
 use crate::body::ReplayBody;
-use crate::stored::StoredResponse;
+use crate::response::stored::StoredResponse;
 
 /// Two requests on one connection. Their client accepts trailers.
 const REQUESTS: &[u8] = b"POST / HTTP/1.1\r\nhost: shop\r\nte: trailers\r\n\r\n\

@@ -7,27 +7,27 @@ use std::time::Duration;
 use ::http::header::{self, HeaderMap, HeaderName};
 use idempotent_runtime::Policy;
 
-use crate::content_type;
-use crate::decision::StoreIf;
-use crate::payload::Payload;
 use crate::profile::table::Table;
+use crate::request::content_type;
+use crate::request::payload::Payload;
+use crate::response::decision::StoreIf;
 
 /// The options of one route: see [`LayerBuilder::for_route`](crate::LayerBuilder::for_route).
 #[derive(Clone)]
 pub struct RouteOptions {
     /// `None`: as the profile says.
-    pub(super) requires_key: Option<bool>,
+    pub(crate) requires_key: Option<bool>,
     /// `None`: as the profile says.
-    pub(super) ttl: Option<Duration>,
+    pub(crate) ttl: Option<Duration>,
     /// `None`: as the profile says.
-    pub(super) payload: Option<Payload>,
-    pub(super) is_guarded: bool,
-    pub(super) policy: Policy,
-    pub(super) store_if: Option<StoreIf>,
-    pub(super) request_limit: usize,
-    pub(super) response_limit: usize,
-    pub(super) is_stream: bool,
-    pub(super) kept_headers: Option<Arc<[HeaderName]>>,
+    pub(crate) payload: Option<Payload>,
+    pub(crate) is_guarded: bool,
+    pub(crate) policy: Policy,
+    pub(crate) store_if: Option<StoreIf>,
+    pub(crate) request_limit: usize,
+    pub(crate) response_limit: usize,
+    pub(crate) is_stream: bool,
+    pub(crate) kept_headers: Option<Arc<[HeaderName]>>,
 }
 
 impl RouteOptions {
@@ -40,7 +40,7 @@ impl RouteOptions {
     }
 
     /// Sets what was not chosen.
-    pub(super) fn complete(&mut self, table: &Table) {
+    pub(crate) fn complete(&mut self, table: &Table) {
         self.requires_key.get_or_insert(table.requires_key);
         self.payload.get_or_insert_with(table.payload);
         let has_default_ttl = self.ttl.is_none();
@@ -50,12 +50,12 @@ impl RouteOptions {
             .of_layer(ttl, has_default_ttl, table.shares_keys);
     }
 
-    pub(super) fn requires_key(&self) -> bool {
+    pub(crate) fn requires_key(&self) -> bool {
         self.requires_key.unwrap_or_default()
     }
 
     /// Whether a response with these headers is a stream, which is not read into memory.
-    pub(super) fn streams(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn streams(&self, headers: &HeaderMap) -> bool {
         let content_type = headers.get(header::CONTENT_TYPE);
         self.is_stream || content_type::is_stream(content_type)
     }

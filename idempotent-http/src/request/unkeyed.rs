@@ -8,11 +8,11 @@ use std::sync::{PoisonError, RwLock};
 
 /// The routes that the log has named.
 #[derive(Debug, Default)]
-pub(super) struct Unkeyed(RwLock<HashSet<String>>);
+pub(crate) struct Unkeyed(RwLock<HashSet<String>>);
 
 impl Unkeyed {
     /// Notes a request of this route. The log names each route once, with the reason.
-    pub(super) fn note(&self, route: &str, why: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, route: &str, why: impl FnOnce() -> String) {
         let is_known = |routes: &HashSet<String>| routes.contains(route);
         if is_known(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
             return;
