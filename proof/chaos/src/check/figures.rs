@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::is_certain;
 pub use super::timeline::Recovery;
 use super::timeline::Timeline;
 use crate::history::{Answer, Batches, HistoryEvent, Line, Micros};
@@ -140,7 +139,7 @@ impl Figures {
                 continue;
             };
             *match answer {
-                Answer::Success if is_certain(trace) => &mut figures.certain,
+                Answer::Success if timeline.is_settled(trace) => &mut figures.certain,
                 Answer::Success => &mut figures.uncertain,
                 Answer::Replay(_) => &mut figures.replays,
                 Answer::InProgress | Answer::Done => &mut figures.duplicates,
