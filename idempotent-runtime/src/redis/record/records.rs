@@ -220,7 +220,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_waited_behind_large_records_does_not_count_as_oversize() {
-        let records = Records::of_servers(&["redis_version:8.0.0".to_owned()]);
+        let records = RecordCommands::of_servers(&["redis_version:8.0.0".to_owned()]);
         let large = Large::new(Silent);
         large.note("large", false, &Ok(Value::BulkString(vec![7; 32 * 1024])));
         let operations = BatchScope::Off(Direct::new(Silent));
