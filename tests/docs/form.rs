@@ -29,7 +29,7 @@ const PLAN: [(&str, usize); 31] = [
     ("migrating.md", 650),
     ("observability.md", 600),
     ("recipes.md", 1650),
-    ("results.md", 600),
+    ("results.md", 700),
     ("runbooks.md", 1100),
     ("runtimes.md", 400),
     ("settings.md", 550),
