@@ -7,6 +7,7 @@ mod chaos;
 mod full;
 mod leases;
 mod members;
+mod requests;
 mod setup;
 mod tls;
 

@@ -1,0 +1,101 @@
+//! How many requests an operation costs, as the server counts them.
+
+use std::time::Duration;
+
+use idempotence::store::{Bytes, Claim, FencedClaim, Swap};
+use idempotence::{EtcdStore, Idempotency, Store as _};
+use idempotence_test_servers::{EtcdCluster, EtcdMember};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_costs_one_transaction() {
+    let cluster = EtcdCluster::start(1).unwrap();
+    let member = &cluster.members()[0];
+    let store = EtcdStore::connect(&cluster.url()).await.unwrap();
+    let [first, second] = [b"first", b"other"].map(|value| Bytes::from_static(value));
+    let mut requests = Requests::of(member);
+
+    assert_eq!(
+        store.claim("a", &first, MINUTE).await.unwrap(),
+        Claim::Claimed
+    );
+    assert_eq!(requests.since_last(), [1, 0], "a claim");
+    let taken = store.claim("a", &second, MINUTE).await.unwrap();
+    assert_eq!(taken, Claim::Taken(first.clone()));
+    assert_eq!(requests.since_last(), [1, 0], "a claim of a taken key");
+    let swap = store.replace("a", &first, &second, MINUTE).await.unwrap();
+    assert_eq!(
+        (swap, requests.since_last()),
+        (Swap::Done, [1, 0]),
+        "a replacement"
+    );
+    let swap = store.exchange("a", &second, &first).await.unwrap();
+    assert_eq!(
+        (swap, requests.since_last()),
+        (Swap::Done, [1, 0]),
+        "an exchange"
+    );
+    store.get("a").await.unwrap();
+    assert_eq!(requests.since_last(), [0, 1], "a look");
+    let swap = store.remove("a", &first).await.unwrap();
+    assert_eq!(
+        (swap, requests.since_last()),
+        (Swap::Done, [1, 0]),
+        "a removal"
+    );
+
+    for (round, cost) in [(1, [1, 0]), (2, [2, 0])] {
+        let claim = store.claim_fenced("b", "fence", &first, MINUTE).await;
+        assert!(matches!(claim.unwrap(), FencedClaim::Claimed(_)));
+        assert_eq!(
+            requests.since_last(),
+            cost,
+            "the fenced claim number {round}"
+        );
+        store.remove("b", &first).await.unwrap();
+        requests.since_last();
+    }
+
+    let handle = Idempotency::builder(store)
+        .deadline(MINUTE)
+        .build()
+        .unwrap();
+    for (what, cost) in [("a first call", [2, 0]), ("a duplicate", [1, 0])] {
+        let call = handle.call("requests").key("key").ttl(MINUTE);
+        let _ = call.run(async { Ok::<_, idempotence::Error>(()) }).await;
+        assert_eq!(requests.since_last(), cost, "{what}");
+    }
+}
+
+/// The transactions and reads of a member.
+struct Requests<'a> {
+    member: &'a EtcdMember,
+    before: [u64; 2],
+}
+
+impl<'a> Requests<'a> {
+    fn of(member: &'a EtcdMember) -> Self {
+        let before = [0; 2];
+        let mut requests = Self { member, before };
+        requests.since_last();
+        requests
+    }
+
+    /// How many came since the last question.
+    fn since_last(&mut self) -> [u64; 2] {
+        let metrics = self.member.post("/metrics", "").unwrap();
+        let now = ["Txn", "Range"].map(|method| {
+            let method = format!("grpc_method=\"{method}\"");
+            let lines = metrics.lines();
+            let mut counts = lines.filter(|line| {
+                line.starts_with("grpc_server_started_total{") && line.contains(&method)
+            });
+            let count = counts.next().and_then(|line| line.rsplit_once(' '));
+            count.map_or(0, |(_, count)| count.parse().unwrap())
+        });
+        let new = [0, 1].map(|at| now[at] - self.before[at]);
+        self.before = now;
+        new
+    }
+}
