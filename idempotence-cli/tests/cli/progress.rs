@@ -2,14 +2,14 @@
 
 use std::process::Command;
 
-use crate::support::{command, redis};
+use crate::support::{command, sqlite};
 
 /// Four rounds of half a second: from the third on there is a line, on a terminal.
 const SLOW: [&str; 7] = ["bench", "--for", "1s", "--callers", "2", "--yes", "--json"];
 
 #[test]
 fn a_slow_command_prints_no_progress_if_stderr_is_no_terminal() {
-    let ran = command(&redis(), &SLOW).output().unwrap();
+    let ran = command(&sqlite(), &SLOW).output().unwrap();
     let err = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success(), "{err}");
     assert!(!err.contains("round"), "{err}");
@@ -19,7 +19,7 @@ fn a_slow_command_prints_no_progress_if_stderr_is_no_terminal() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_slow_command_prints_its_progress_on_a_terminal() {
-    let slow = command(&redis(), &SLOW);
+    let slow = command(&sqlite(), &SLOW);
     let words = [slow.get_program()].into_iter().chain(slow.get_args());
     let words: Vec<_> = words.map(|word| format!("'{}'", word.display())).collect();
     let mut terminal = Command::new("script");

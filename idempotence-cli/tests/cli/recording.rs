@@ -9,7 +9,7 @@ use std::time::Duration;
 use idempotence::{Error, Idempotency};
 use idempotence_test_support::log_capture::LogCapture;
 
-use crate::support::{Program, Ran, command, redis, run};
+use crate::support::{Program, Ran, command, redis, run, sqlite};
 
 const FILE: &str = "../docs/stuck-key.svg";
 
@@ -21,7 +21,7 @@ fn the_recording_has_the_words_of_the_command() {
     }
     let recorded = fs::read_to_string(path()).unwrap();
     assert!(recorded.len() < 100_000);
-    let url = redis();
+    let url = sqlite();
     let digits = Program::on(&url).die_in(&url, 42, Duration::from_mins(5));
     let listed = run(&url, &["ls"]).ok();
     let shown = run(&url, &["show", "orders.pay", &digits]).ok();

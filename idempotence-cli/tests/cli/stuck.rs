@@ -145,7 +145,7 @@ fn a_call_that_is_renewed_is_not_released() {
 
 #[test]
 fn a_late_key_is_released_before_it_is_free_by_itself() {
-    let url = redis();
+    let url = sqlite();
     // The key lives for 13.2 s, so whether its holder renews it is known after 9.9 s.
     let digits = Program::on(&url).die_in(&url, 7, 6 * LEASE);
     let deadline = Instant::now() + Duration::from_secs(12);
@@ -163,7 +163,7 @@ fn a_late_key_is_released_before_it_is_free_by_itself() {
 
 #[test]
 fn a_key_that_becomes_free_while_the_command_waits_is_a_success() {
-    let url = redis();
+    let url = sqlite();
     let digits = Program::on(&url).die_in(&url, 7, 8 * LEASE);
     let mut waits = command(&url, &["release", "orders.pay", &digits, "--yes"]);
     let mut waits = waits
@@ -191,7 +191,7 @@ fn a_key_that_becomes_free_while_the_command_waits_is_a_success() {
 
 #[test]
 fn a_listing_of_late_keys_says_when_the_others_would_be_late() {
-    let url = redis();
+    let url = sqlite();
     Program::on(&url).die_in(&url, 7, LONG);
     let late = run(&url, &["ls", "--state", "late"]);
     assert!(
