@@ -125,6 +125,12 @@ impl Times {
         self.lease_time / 3
     }
 
+    /// The time since its last renewal after which a holder is late: a renewal may be on its way for `deadline`.
+    pub(crate) fn overdue(&self, deadline: Duration) -> Duration {
+        let renewal = self.renewal();
+        renewal + renewal.min(deadline)
+    }
+
     /// How long ago the last renewal of a call was due that has run for `age`; the `age` before its first renewal.
     pub(crate) fn since_renewal(&self, age: Duration) -> Duration {
         let (renewed, between) = (age.min(self.renew_for), self.renewal());

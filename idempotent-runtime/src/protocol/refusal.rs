@@ -14,7 +14,6 @@ use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::seen::{Lives, SeenRecord};
-use crate::protocol::stuck;
 use crate::record::call::{Record, State};
 use crate::record::kept::Kept;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
@@ -234,7 +233,7 @@ fn is_kept(lives: Option<Lives>) -> bool {
 
 /// How long ago the last renewal came at the latest, if the holder lives: the last that is due may be on its way.
 fn since_renewal(call: &CallContext, age: Duration) -> Duration {
-    let late = stuck::overdue(call) - call.times.renewal();
+    let late = call.times.renewal().min(call.shared.deadline());
     call.times.since_renewal(age.saturating_sub(late)) + age.min(late)
 }
 

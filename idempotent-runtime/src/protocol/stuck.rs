@@ -19,13 +19,9 @@ use crate::protocol::seen::SeenRecord;
 pub(crate) fn may_be(call: &CallContext, age: Duration) -> bool {
     let is_renewed = call.policy.release != Release::Never && age < call.times.renew_for;
     let is_kept = |at_least| age < at_least;
-    is_renewed && age >= overdue(call) && !call.policy.at_least.is_some_and(is_kept)
-}
-
-/// The time since its last renewal after which a holder is late.
-pub(crate) fn overdue(call: &CallContext) -> Duration {
-    let renewal = call.times.renewal();
-    renewal + renewal.min(call.shared.deadline())
+    is_renewed
+        && age >= call.times.overdue(call.shared.deadline())
+        && !call.policy.at_least.is_some_and(is_kept)
 }
 
 /// Emits that the key is stuck, if the store has said that the holder of this record does not renew it. `refusal` is the answer to the
@@ -50,7 +46,7 @@ fn report_until(lease: &Lease, record: &SeenRecord, until: Instant) {
     let remaining = until.saturating_duration_since(Instant::now());
     let silent = read.ttl().saturating_sub(remaining);
     // A process with other options may renew at other times.
-    if read.ttl() != call.times.expiry || silent < overdue(call) {
+    if read.ttl() != call.times.expiry || silent < call.times.overdue(call.shared.deadline()) {
         return;
     }
     let keys = call.shared.stuck_keys();
