@@ -147,7 +147,7 @@ catalog! {
 }
 
 /// How a convention names a refusal of this crate.
-pub(crate) struct Form {
+pub(crate) struct ProfileForm {
     /// The code of this crate.
     pub(crate) code: &'static str,
     pub(crate) status: StatusCode,
@@ -163,7 +163,7 @@ pub(crate) struct Form {
 
 macro_rules! forms {
     ($($code:literal: $status:ident, $kind:literal, $name:literal, $message:expr, $is_accepted:literal;)*) => {
-        &[$(Form {
+        &[$(ProfileForm {
             code: $code,
             status: StatusCode::$status,
             kind: $kind,
@@ -174,7 +174,7 @@ macro_rules! forms {
     };
 }
 
-pub(crate) static STRIPE: &[Form] = forms! {
+pub(crate) static STRIPE: &[ProfileForm] = forms! {
     "payload_mismatch": BAD_REQUEST, "idempotency_error", "payload_mismatch", Some([
         "An idempotency key belongs to one request: this key was used on another route, or with other parameters. Repeat the first request as it was, or send this request with a new key.",
         "幂等键只属于一个请求：该键已用于其他路由或其他参数。请原样重发首个请求，或使用新的键",
@@ -201,13 +201,13 @@ pub(crate) static STRIPE: &[Form] = forms! {
     ]), false;
 };
 
-pub(crate) static ACP: &[Form] = forms! {
+pub(crate) static ACP: &[ProfileForm] = forms! {
     "idempotency_key_missing": BAD_REQUEST, "invalid_request", "idempotency_key_required", None, false;
     "payload_mismatch": UNPROCESSABLE_ENTITY, "invalid_request", "idempotency_conflict", None, false;
     "in_progress": CONFLICT, "invalid_request", "idempotency_in_flight", None, false;
 };
 
-pub(crate) static REPEATABILITY: &[Form] = forms! {
+pub(crate) static REPEATABILITY: &[ProfileForm] = forms! {
     "payload_mismatch": BAD_REQUEST, "", "payload_mismatch", None, false;
     "in_progress": CONFLICT, "", "in_progress", None, true;
     "outcome_unknown": CONFLICT, "", "outcome_unknown", None, true;

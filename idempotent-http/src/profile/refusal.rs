@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::stamp::ACCEPTED;
 use super::table::{BodyForm, Table};
-use crate::catalog::Form;
+use crate::catalog::ProfileForm;
 
 const REJECTED: HeaderValue = HeaderValue::from_static("rejected");
 
@@ -80,7 +80,7 @@ impl Table {
     }
 }
 
-impl Form {
+impl ProfileForm {
     /// The text for the programmer of the client.
     fn message_in(&self, lang: Lang) -> Option<&'static str> {
         let [en, zh_hans] = self.message?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ::http::{HeaderName, Method, StatusCode};
 
-use crate::catalog::Form;
+use crate::catalog::ProfileForm;
 use crate::request::key::text::KeySyntax;
 use crate::request::payload::Payload;
 
@@ -45,12 +45,12 @@ pub(crate) struct Table {
     pub(crate) retry: Option<HeaderName>,
     pub(crate) body: BodyForm,
     /// The refusals that differ from the refusals of this crate.
-    pub(crate) refusals: &'static [Form],
+    pub(crate) refusals: &'static [ProfileForm],
 }
 
 impl Table {
     /// How this convention names a refusal, if not as this crate.
-    pub(crate) fn form(&self, code: &str) -> Option<&'static Form> {
+    pub(crate) fn form(&self, code: &str) -> Option<&'static ProfileForm> {
         self.refusals.iter().find(|form| form.code == code)
     }
 
