@@ -33,12 +33,10 @@ fn expansions_equal_the_recorded_files() {
 
 #[test]
 fn the_runtime_knows_the_options_of_the_attribute() {
-    let mut text = "//! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.\n\n".to_owned();
-    text += &format!("pub(super) const OPTIONS: [&str; {}] = [\n", NAMES.len());
-    for name in NAMES {
-        text += &format!("    \"{name}\",\n");
-    }
-    text += "];\n";
+    let head = "//! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.";
+    let (count, list) = (NAMES.len(), NAMES.join("\",\n    \""));
+    let text =
+        format!("{head}\n\npub(super) const OPTIONS: [&str; {count}] = [\n    \"{list}\",\n];\n");
     let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../idempotent-runtime/src/settings");
     compare(&settings.join("attribute_options.rs"), &text);
 }
