@@ -83,10 +83,8 @@ fn fields(row: &Row, columns: &[ColumnType]) -> Result<Vec<Field>, Error> {
 
 fn failed(error: Error) -> DriverError {
     let Some(refusal) = error.as_db_error() else {
-        let is_lost = is_lost(&error)
-            || error
-                .source()
-                .is_some_and(|source| source.is::<io::Error>());
+        let is_lost =
+            is_lost(&error) || error.source().is_some_and(<dyn StdError>::is::<io::Error>);
         return if is_lost {
             DriverError::lost(error)
         } else {
