@@ -31,6 +31,7 @@ fn words(script: &str, begin: &str, end: &str) -> BTreeSet<String> {
 fn each_feature_is_enabled_by_a_package_of_tests() {
     let manifests = [
         "tests/Cargo.toml",
+        "proof/adapters/Cargo.toml",
         "proof/frameworks/Cargo.toml",
         "idempotent-etcd/Cargo.toml",
     ];
