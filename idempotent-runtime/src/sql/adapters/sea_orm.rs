@@ -111,8 +111,8 @@ pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
 
 /// The error of sqlx, which SeaORM does not name as a `source()`.
 fn in_sqlx(error: &RuntimeErr) -> Option<&sqlx::Error> {
-    match error {
-        RuntimeErr::SqlxError(error) => Some(error),
-        _ => None,
-    }
+    let RuntimeErr::SqlxError(error) = error else {
+        return None;
+    };
+    Some(error)
 }

@@ -82,6 +82,10 @@ pub(crate) async fn change<C: Driver>(
     connection.execute(statement.text, &values).await
 }
 
+#[cfg_attr(
+    all(feature = "mysql", feature = "postgres", feature = "sqlite"),
+    expect(clippy::unnecessary_wraps, reason = "a database may be left out")
+)]
 fn statements(dialect: Dialect) -> Result<&'static RowStatements, DriverError> {
     Ok(match dialect {
         #[cfg(feature = "postgres")]

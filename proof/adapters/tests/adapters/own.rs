@@ -74,9 +74,10 @@ fn typed<'a>(values: &'a [Value<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
 
 fn failed(error: Error) -> DriverError {
     let Some(refusal) = error.as_db_error() else {
-        return match error.is_closed() || error.source().is_some() {
-            true => DriverError::lost(error),
-            false => DriverError::other(error),
+        return if error.is_closed() || error.source().is_some() {
+            DriverError::lost(error)
+        } else {
+            DriverError::other(error)
         };
     };
     let state = refusal.code().code().to_owned();

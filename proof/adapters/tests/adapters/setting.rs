@@ -25,7 +25,7 @@ impl<E: StdError + 'static> Trouble<E> {
     pub(crate) fn refusal(self) -> Error {
         match self {
             Self::Guard(error) => error,
-            other => panic!("expected an error of the guarded call, got {other:?}"),
+            Self::Library(error) => panic!("expected an error of the guarded call, got {error:?}"),
         }
     }
 }

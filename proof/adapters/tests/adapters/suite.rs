@@ -1,4 +1,9 @@
 //! What must hold of the dedup row through every library. Each library compiles this file with its own types.
+#![allow(
+    clippy::needless_borrow,
+    clippy::unnecessary_mut_passed,
+    reason = "some libraries have references where others have transactions"
+)]
 
 use std::time::{Duration, Instant};
 
