@@ -23,7 +23,7 @@
 //! | [`tokens`] | the tokens of a run, and who redeems them |
 //! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
-//! | [`crossing`] | calls with two keys, which cross |
+//! | [`crossing`], [`stepped`] | calls with two keys, which cross; calls with steps |
 //! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
@@ -71,6 +71,7 @@ mod server;
 mod slots;
 pub(crate) mod source;
 mod spans;
+mod stepped;
 mod tests;
 mod tokens;
 mod way;

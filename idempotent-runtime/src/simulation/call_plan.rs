@@ -40,6 +40,8 @@ pub(super) struct CallPlan {
     /// The pauses of the body between its polls.
     pub(super) steps: Vec<u64>,
     pub(super) ends: BodyEnds,
+    /// Its body has three steps whose results are kept.
+    pub(super) has_steps: bool,
     /// The caller drops the call instead of polling it for the nth time.
     pub(super) dropped_at_poll: Option<u32>,
     pub(super) dropped_after: Option<u64>,
@@ -117,6 +119,7 @@ impl CallPlan {
         Self {
             key,
             also: None,
+            has_steps: false,
             token: None,
             steps: steps.collect(),
             payload: keys[key].payloads.then(|| dice.pick(&[1, 1, 1, 2])),

@@ -35,7 +35,7 @@ pub(super) struct Caller {
     pub(super) idempotency: Idempotency,
 }
 
-type Outcome = Result<u64, Failed>;
+pub(super) type Outcome = Result<u64, Failed>;
 
 #[derive(Debug)]
 pub(super) enum Failed {
@@ -204,6 +204,10 @@ impl Caller {
         if let Some(wait) = policy.wait {
             call = call.wait(wait);
         }
+        if self.plan.has_steps {
+            let body = async |cx| Body::of(self.clone(), self.clone().stepped(cx)).await;
+            return call.run_with(body).await;
+        }
         if self.plan.holds_err() {
             let unsure = Failed::is_unsure;
             return match (self.key.replay, self.plan.finishes) {
@@ -248,6 +252,11 @@ impl Caller {
                 step => sleep(Duration::from_millis(*step)).await,
             }
         }
+        self.ends()
+    }
+
+    /// How the body ends.
+    pub(super) fn ends(&self) -> Outcome {
         match self.plan.ends {
             BodyEnds::Success => Ok(self.call.0 as u64),
             BodyEnds::Hold => Err(Failed::Unsure),
@@ -257,7 +266,7 @@ impl Caller {
         }
     }
 
-    fn note(&self, kind: Kind) {
+    pub(super) fn note(&self, kind: Kind) {
         self.net.record(Some(self.plan.key), kind);
     }
 }

@@ -265,6 +265,9 @@ impl<'a> Checks<'a> {
             | Kind::Drawn { .. }
             | Kind::Fenced { .. }
             | Kind::FenceEnded { .. }
+            // `stepped` checks these.
+            | Kind::StepBegan { .. }
+            | Kind::StepReturned { .. }
             // `in_batches` checks these.
             | Kind::HandedOver { .. }
             | Kind::Repeated { .. }

@@ -38,6 +38,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
     let call = |key| CallPlan {
         key,
         also: None,
+        has_steps: false,
         token: None,
         payload: None,
         starts: 10,

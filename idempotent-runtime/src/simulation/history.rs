@@ -74,6 +74,17 @@ pub(super) enum Kind {
         call: CallId,
         end: BodyEnd,
     },
+    /// A step of the body runs.
+    StepBegan {
+        call: CallId,
+        step: usize,
+    },
+    /// A step of the body has returned what a step of the call `of` returned.
+    StepReturned {
+        call: CallId,
+        step: usize,
+        of: CallId,
+    },
     /// The body runs without a claim.
     Unguarded {
         call: CallId,

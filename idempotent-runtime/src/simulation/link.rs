@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::Mutant;
 use super::batching::Engines;
-use super::net::{FENCES, KEYS, Net};
+use super::net::{FENCES, KEYS, Net, STEPS};
 use super::op::{Answer, Op};
 use super::source;
 use super::tokens::{self, TOKENS};
@@ -51,6 +51,10 @@ impl Link {
             // The message was lost, so no answer ever comes.
             Err(_) => pending().await,
         }
+    }
+
+    fn has_steps(&self) -> bool {
+        self.net.plan.calls.iter().any(|call| call.has_steps)
     }
 
     pub(super) async fn swap(&self, key: &str, op: Op, notifies: bool) -> Result<Swap, StoreError> {
@@ -113,8 +117,8 @@ impl Store for Link {
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        // `forget` removes the steps of every call, and no call of the simulation has steps.
-        if is_of_steps(key) {
+        // `forget` removes the steps of every call.
+        if !self.has_steps() && is_of_steps(key) {
             return Ok(Swap::Absent);
         }
         let expected = expected.clone();
@@ -135,7 +139,7 @@ impl Store for Link {
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
         // `peek` asks for the fence and the steps of every call.
         let has_fences = self.net.plan.keys.iter().any(|key| key.fence);
-        if key.starts_with(FENCE) && !has_fences || is_of_steps(key) {
+        if key.starts_with(FENCE) && !has_fences || !self.has_steps() && is_of_steps(key) {
             return Ok(None);
         }
         match self.send(key, Op::Get, false).await? {
@@ -176,9 +180,14 @@ pub(super) const ENDPOINT: &str = "sim.pay";
 
 /// What the keys of fences begin with.
 const FENCE: &str = "idem:#fence:{";
+/// What the keys of steps begin with.
+const STEPS_OF: &str = "idem:#steps:{";
 
 /// The number of a key, from its name or from the digits in events.
 pub(super) fn number_of(key: &str) -> Option<usize> {
+    if let Some(key) = key.strip_prefix(STEPS_OF) {
+        return number_of(key.strip_suffix('}')?).map(|number| STEPS + number);
+    }
     if let Some(key) = key.strip_prefix(FENCE) {
         return number_of(key.strip_suffix('}')?).map(|number| FENCES + number);
     }
@@ -220,5 +229,5 @@ fn replacement(expected: &Bytes, value: &Bytes, ttl: Duration) -> Op {
 
 /// Whether this is the key of the steps of a call.
 fn is_of_steps(key: &str) -> bool {
-    key.contains(":#steps:")
+    key.starts_with(STEPS_OF)
 }

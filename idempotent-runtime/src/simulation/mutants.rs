@@ -8,10 +8,11 @@ use super::promise::{
     AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
     FENCE_GROWS, FENCE_STAYS, IN_ORDER, IN_TIME, KEY_STAYS, LATE_WRITE, NO_FAULT, NO_STUCK,
     NO_TASK, NOT_SENT, ONCE, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS, OVERTAKEN, OWN_ANSWER,
-    OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, TAKEN_BACK,
-    TRUE_ANSWER, TRUE_DENIAL, USABLE,
+    OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, STEP_KEPT,
+    STEP_RUNS, TAKEN_BACK, TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
 use crate::batch::Broken;
+use crate::protocol::steps;
 
 /// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +120,8 @@ pub(crate) enum Mutant {
     OrderOfCaller,
     /// Only the lease of the first key is renewed and checked. In the engine.
     OneLease,
+    /// A mistake of calls with steps. In the engine.
+    OfSteps(steps::Broken),
 }
 
 impl Mutant {
@@ -230,6 +233,7 @@ impl Mutant {
             Self::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
             Self::OrderOfCaller => &[ENDS],
             Self::OneLease => &[OVERTAKEN],
+            Self::OfSteps(_) => &[STEP_KEPT, STEP_RUNS],
         }
     }
 

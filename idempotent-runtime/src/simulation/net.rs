@@ -386,6 +386,8 @@ pub(super) const KEYS: usize = 6;
 
 /// The number of the first key of a fence.
 pub(super) const FENCES: usize = KEYS + TOKENS;
+/// The number of the first key of steps.
+pub(super) const STEPS: usize = 2 * FENCES;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

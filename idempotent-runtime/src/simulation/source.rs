@@ -39,7 +39,10 @@ pub(crate) struct Simulated(());
 /// Starts a run on this thread.
 pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simulated {
     MUTANT.set(mutant);
-    broken::make(mutant.and_then(Mutant::of_batches));
+    match mutant {
+        Some(Mutant::OfSteps(mistake)) => broken::make(Some(mistake)),
+        mutant => broken::make(mutant.and_then(Mutant::of_batches)),
+    }
     SOURCE.set(Some(Source {
         dice,
         began: Instant::now(),

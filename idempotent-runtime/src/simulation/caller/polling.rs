@@ -105,7 +105,12 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn new(caller: Caller) -> Self {
-        let work = Box::pin(caller.clone().body());
+        let work = caller.clone().body();
+        Self::of(caller, work)
+    }
+
+    pub(super) fn of(caller: Caller, work: impl Future<Output = Outcome> + Send + 'static) -> Self {
+        let work = Box::pin(work);
         Self {
             caller,
             work,
