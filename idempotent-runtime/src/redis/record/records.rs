@@ -56,49 +56,62 @@ impl RecordCommands {
         self.oversize.limit()
     }
 
-    pub(crate) async fn claim<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn claim<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         key: &str,
         value: &[u8],
         ttl: Duration,
-    ) -> Result<Claim, StoreError> {
-        let (keys, ttl) = (slice::from_ref(&key), millis(ttl));
-        let is_native = self.native_claim && sender.replicas().is_none();
-        let reply = if is_native && !self.oversize.may_exist() {
-            let set = Op::set_if_free(keys, slice::from_ref(&value), ttl).in_order(Order::OfKey);
-            // A key whose record was large waits for its turn first.
-            let timer = self.oversize.start_timer(!sender.is_large(key));
-            let reply = sender.value(sender.send(&set).await);
-            timer.answered();
-            reply
-        } else {
-            let claim = async {
-                let (ttl, limit) = (ttl.to_string(), self.oversize.limit());
-                let args = [value, ttl.as_bytes(), limit.as_bytes()];
-                let claim = Op::script(&CLAIM, keys, &args).in_order(Order::OfKey);
-                sender.value(sender.send(&claim.replicated_by(&CLAIM_REPLICATED)).await)
+    ) -> impl Future<Output = Result<Claim, StoreError>> + Send {
+        async move {
+            let (keys, ttl) = (slice::from_ref(&key), millis(ttl));
+            let is_native = self.native_claim && sender.replicas().is_none();
+            let reply = if is_native && !self.oversize.may_exist() {
+                let set =
+                    Op::set_if_free(keys, slice::from_ref(&value), ttl).in_order(Order::OfKey);
+                // A key whose record was large waits for its turn first.
+                let timer = self.oversize.start_timer(!sender.is_large(key));
+                let reply = sender.value(sender.send(&set).await);
+                timer.answered();
+                reply
+            } else {
+                let claim = async {
+                    let (ttl, limit) = (ttl.to_string(), self.oversize.limit());
+                    let args = [value, ttl.as_bytes(), limit.as_bytes()];
+                    let claim = Op::script(&CLAIM, keys, &args).in_order(Order::OfKey);
+                    sender.value(sender.send(&claim.replicated_by(&CLAIM_REPLICATED)).await)
+                };
+                // Boxed, because this is rare and the future of each claim would have room for it.
+                Box::pin(claim).await
             };
-            // Boxed, because this is rare and the future of each claim would have room for it.
-            Box::pin(claim).await
-        };
-        let reply = match reply {
-            Err(error) if sender.replicas().is_some() => return Err(claim_again_if_full(error)),
-            reply => reply?,
-        };
-        // The script returns a number if the key was free, and `SET … NX GET` returns nil.
-        let stored = match reply {
-            Value::Int(_) => None,
-            reply => sender.read::<Option<Vec<u8>>>(reply)?,
-        };
-        Ok(match stored {
-            Some(stored) if stored != value => Claim::Taken(self.oversize.cut(stored)),
-            _ => Claim::Claimed,
-        })
+            let reply = match reply {
+                Err(error) if sender.replicas().is_some() => {
+                    return Err(claim_again_if_full(error));
+                }
+                reply => reply?,
+            };
+            // The script returns a number if the key was free, and `SET … NX GET` returns nil.
+            let stored = match reply {
+                Value::Int(_) => None,
+                reply => sender.read::<Option<Vec<u8>>>(reply)?,
+            };
+            Ok(match stored {
+                Some(stored) if stored != value => Claim::Taken(self.oversize.cut(stored)),
+                _ => Claim::Claimed,
+            })
+        }
     }
 
     /// `notifies`: publishes a notification on the channel with the name of the key.
-    pub(crate) async fn replace<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn replace<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         notifies: bool,
@@ -106,74 +119,94 @@ impl RecordCommands {
         expected: &[u8],
         value: &[u8],
         ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let (keys, mut digits) = ([key], itoa::Buffer::new());
-        let args = [expected, value, digits.format(millis(ttl)).as_bytes()];
-        let order = if expected == value {
-            Order::Renewal
-        } else {
-            Order::OfKey
-        };
-        let (script, replicated) = if notifies {
-            (&REPLACE_AND_NOTIFY, &REPLACE_AND_NOTIFY_REPLICATED)
-        } else {
-            (&REPLACE, &REPLACE_REPLICATED)
-        };
-        let replace = Op::script(script, &keys, &args).in_order(order);
-        let reply = sender.value(sender.send(&replace.replicated_by(replicated)).await)?;
-        self.read_swap(sender, key, expected, Some(value), reply)
-            .await
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send {
+        async move {
+            let (keys, mut digits) = ([key], itoa::Buffer::new());
+            let args = [expected, value, digits.format(millis(ttl)).as_bytes()];
+            let order = if expected == value {
+                Order::Renewal
+            } else {
+                Order::OfKey
+            };
+            let (script, replicated) = if notifies {
+                (&REPLACE_AND_NOTIFY, &REPLACE_AND_NOTIFY_REPLICATED)
+            } else {
+                (&REPLACE, &REPLACE_REPLICATED)
+            };
+            let replace = Op::script(script, &keys, &args).in_order(order);
+            let reply = sender.value(sender.send(&replace.replicated_by(replicated)).await)?;
+            self.read_swap(sender, key, expected, Some(value), reply)
+                .await
+        }
     }
 
     /// `notifies`: publishes a notification on the channel with the name of the key.
-    pub(crate) async fn remove<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn remove<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         notifies: bool,
         key: &str,
         expected: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        let removal = self.removal.send(sender, notifies, key, expected).await;
-        let reply = removal.map_err(|error| sender.error(error))?;
-        self.read_swap(sender, key, expected, None, reply).await
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send {
+        async move {
+            let removal = self.removal.send(sender, notifies, key, expected).await;
+            let reply = removal.map_err(|error| sender.error(error))?;
+            self.read_swap(sender, key, expected, None, reply).await
+        }
     }
 
-    pub(crate) async fn exchange<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn exchange<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         key: &str,
         expected: &[u8],
         value: &[u8],
-    ) -> Result<Swap, StoreError> {
-        let (keys, args) = ([key], [expected, value]);
-        let exchange = Op::script(&EXCHANGE, &keys, &args).in_order(Order::OfKey);
-        let reply = sender.value(sender.send(&exchange.replicated_by(&EXCHANGE)).await)?;
-        self.read_swap(sender, key, expected, Some(value), reply)
-            .await
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send {
+        async move {
+            let (keys, args) = ([key], [expected, value]);
+            let exchange = Op::script(&EXCHANGE, &keys, &args).in_order(Order::OfKey);
+            let reply = sender.value(sender.send(&exchange.replicated_by(&EXCHANGE)).await)?;
+            self.read_swap(sender, key, expected, Some(value), reply)
+                .await
+        }
     }
 
     /// Reads the reply to a change: a number above zero if it is done, nil if nothing was stored, else the stored value. `0` means
     /// that another value is stored, and it must be read. `value` is the new value; `None` after a removal.
-    async fn read_swap<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    fn read_swap<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         key: &str,
         expected: &[u8],
         value: Option<&[u8]>,
         reply: Value,
-    ) -> Result<Swap, StoreError> {
-        Ok(match reply {
-            Value::Int(1..) => Swap::Done,
-            Value::Nil => Swap::Absent,
-            // Boxed, because this is rare and the future of each change would have room for it.
-            Value::Int(_) => match Box::pin(self.get(sender, key)).await? {
-                Some(entry) if value == Some(&*entry.value) => Swap::Done,
-                // A late claim has stored the expected value just now. When the script ran, it was not stored.
-                Some(entry) if entry.value != expected => Swap::Other(entry.value),
-                _ => Swap::Absent,
-            },
-            other => Swap::Other(sender.read::<Vec<u8>>(other)?.into()),
-        })
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send {
+        async move {
+            Ok(match reply {
+                Value::Int(1..) => Swap::Done,
+                Value::Nil => Swap::Absent,
+                // Boxed, because this is rare and the future of each change would have room for it.
+                Value::Int(_) => match Box::pin(self.get(sender, key)).await? {
+                    Some(entry) if value == Some(&*entry.value) => Swap::Done,
+                    // A late claim has stored the expected value just now. When the script ran, it was not stored.
+                    Some(entry) if entry.value != expected => Swap::Other(entry.value),
+                    _ => Swap::Absent,
+                },
+                other => Swap::Other(sender.read::<Vec<u8>>(other)?.into()),
+            })
+        }
     }
 
     pub(crate) async fn get<C: StoreClient>(
@@ -213,10 +246,32 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::redis::client::connection::RedisConnection;
     use crate::redis::client::replicas::Replicas;
     use crate::redis::send::direct::Direct;
     use crate::redis::send::large::Large;
     use crate::redis::send::sender::BatchScope;
+
+    type On = (&'static RecordCommands, &'static Sender<RedisConnection>);
+
+    fn size_of_future<F: Future>(_: impl FnOnce(On) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Each operation allocates its future.
+    #[test]
+    fn the_futures_of_operations_are_short() {
+        static EMPTY: Bytes = Bytes::new();
+        let ttl = Duration::ZERO;
+        let claim = size_of_future(|(records, sender)| records.claim(sender, "", b"", ttl));
+        let remove = size_of_future(|(records, sender)| records.remove(sender, false, "", &EMPTY));
+        let replace =
+            size_of_future(|(records, sender)| records.replace(sender, false, "", b"", b"", ttl));
+        let sizes = [claim, remove, replace];
+        let most = [448, 488, 536];
+        let is_short = sizes.iter().zip(most).all(|(size, most)| *size <= most);
+        assert!(is_short, "{sizes:?} of {most:?}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_claim_that_waited_behind_large_records_does_not_count_as_oversize() {

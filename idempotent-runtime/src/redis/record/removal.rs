@@ -45,31 +45,37 @@ impl RemovalCommand {
     ///
     /// Returns `1` if the value is removed, nil if nothing is stored, `0` if the key must be read, else the stored value. Takes one
     /// round trip, or two if the server refuses its own command.
-    pub(crate) async fn send<C: StoreClient>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn send<C: StoreClient>(
         &self,
         sender: &Sender<C>,
         notifies: bool,
         key: &str,
         expected: &[u8],
-    ) -> Reply {
-        let keys = [key];
-        if let Some(native) = self.native() {
-            let args: [&[u8]; 2] = [b"IFEQ", expected];
-            let op = Op::command(native.name(), &keys, native.args(&args)).and_notify(notifies);
-            match sender.send(&op.in_order(Order::OfKey)).await {
-                Err(SendError::Redis(error)) if is_refusal(&error) => self.note_refusal(&error),
-                reply => return reply,
+    ) -> impl Future<Output = Reply> + Send {
+        async move {
+            let keys = [key];
+            if let Some(native) = self.native() {
+                let args: [&[u8]; 2] = [b"IFEQ", expected];
+                let op = Op::command(native.name(), &keys, native.args(&args)).and_notify(notifies);
+                match sender.send(&op.in_order(Order::OfKey)).await {
+                    Err(SendError::Redis(error)) if is_refusal(&error) => self.note_refusal(&error),
+                    reply => return reply,
+                }
             }
+            let script = if notifies {
+                &REMOVE_AND_NOTIFY
+            } else {
+                &REMOVE
+            };
+            // A refused command has changed nothing. The script gives errors whose kinds are known.
+            let args = [expected];
+            let script = Op::script(script, &keys, &args);
+            sender.send(&script.in_order(Order::OfKey)).await
         }
-        let script = if notifies {
-            &REMOVE_AND_NOTIFY
-        } else {
-            &REMOVE
-        };
-        // A refused command has changed nothing. The script gives errors whose kinds are known.
-        let args = [expected];
-        let script = Op::script(script, &keys, &args);
-        sender.send(&script.in_order(Order::OfKey)).await
     }
 
     /// Uses the script from now on if the command cannot be used.

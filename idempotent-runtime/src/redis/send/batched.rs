@@ -61,15 +61,21 @@ impl<S: BaseLayer> Batched<S> {
 }
 
 impl<S: BaseLayer> Layer for Batched<S> {
-    async fn run(&self, op: &Op<'_>) -> Reply {
-        match self.route(op.order) {
-            Route::Queued(queue) => {
-                let digest = (op.order != Order::Any).then(|| self.digests.hash_one(op.key()));
-                let request = Request::new(op, digest, self.shares_calls);
-                let answer = queue.submit(request).await;
-                answer.map_err(SendError::Store)?
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    fn run(&self, op: &Op<'_>) -> impl Future<Output = Reply> + Send {
+        async move {
+            match self.route(op.order) {
+                Route::Queued(queue) => {
+                    let digest = (op.order != Order::Any).then(|| self.digests.hash_one(op.key()));
+                    let request = Request::new(op, digest, self.shares_calls);
+                    let answer = queue.submit(request).await;
+                    answer.map_err(SendError::Store)?
+                }
+                Route::Inline(_permit) => self.alone.run(op).await,
             }
-            Route::Inline(_permit) => self.alone.run(op).await,
         }
     }
 }

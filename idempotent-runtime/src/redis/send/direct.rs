@@ -44,17 +44,23 @@ impl<C> Direct<C> {
 }
 
 impl<C: StoreClient> Layer for Direct<C> {
-    async fn run(&self, op: &Op<'_>) -> Reply {
-        let mut connection = self.connection.clone();
-        // The rare ways are boxed, because the future of each operation would have room for them.
-        if op.notifies {
-            return Box::pin(send_and_notify(connection, op)).await;
-        }
-        let command = op.encode();
-        let reply = connection.req_packed_command(&command).await;
-        match reply.and_then(Value::extract_error) {
-            Ok(reply) => Ok(reply),
-            Err(error) => Box::pin(send_again(connection, op, error)).await,
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    fn run(&self, op: &Op<'_>) -> impl Future<Output = Reply> + Send {
+        async move {
+            let mut connection = self.connection.clone();
+            // The rare ways are boxed, because the future of each operation would have room for them.
+            if op.notifies {
+                return Box::pin(send_and_notify(connection, op)).await;
+            }
+            let command = op.encode();
+            let reply = connection.req_packed_command(&command).await;
+            match reply.and_then(Value::extract_error) {
+                Ok(reply) => Ok(reply),
+                Err(error) => Box::pin(send_again(connection, op, error)).await,
+            }
         }
     }
 }

@@ -76,26 +76,32 @@ impl<C: StoreClient> Sender<C> {
     }
 
     /// Sends an operation.
-    pub(crate) async fn send(&self, op: &Op<'_>) -> Reply {
-        if let Some(layers) = &self.0.replicated
-            && let Some(op) = op.replicated()
-        {
-            // Boxed, because few stores wait for replicas and the future of each operation would have room for it.
-            return Box::pin(async move { layers.run(&op).await }).await;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an `async fn` stores its arguments twice"
+    )]
+    pub(crate) fn send(&self, op: &Op<'_>) -> impl Future<Output = Reply> + Send {
+        async move {
+            if let Some(layers) = &self.0.replicated
+                && let Some(op) = op.replicated()
+            {
+                // Boxed, because few stores wait for replicas and the future of each operation would have room for it.
+                return Box::pin(async move { layers.run(&op).await }).await;
+            }
+            let large = self.0.large.as_ref();
+            let is_large = large.filter(|large| large.has(op.key()));
+            // One match and no layer for each, so that the future of an operation is short.
+            let reply = match (is_large, &self.0.operations) {
+                (Some(large), _) => Box::pin(large.run(op)).await,
+                (None, BatchScope::Off(connection)) => connection.run(op).await,
+                (None, BatchScope::Server(batches)) => batches.run(op).await,
+                (None, BatchScope::PerNode(nodes)) => Box::pin(nodes.run(op)).await,
+            };
+            if let Some(large) = large {
+                large.note(op.key(), is_large.is_some(), &reply);
+            }
+            reply
         }
-        let large = self.0.large.as_ref();
-        let is_large = large.filter(|large| large.has(op.key()));
-        // One match and no layer for each, so that the future of an operation is short.
-        let reply = match (is_large, &self.0.operations) {
-            (Some(large), _) => Box::pin(large.run(op)).await,
-            (None, BatchScope::Off(connection)) => connection.run(op).await,
-            (None, BatchScope::Server(batches)) => batches.run(op).await,
-            (None, BatchScope::PerNode(nodes)) => Box::pin(nodes.run(op)).await,
-        };
-        if let Some(large) = large {
-            large.note(op.key(), is_large.is_some(), &reply);
-        }
-        reply
     }
 
     /// Whether an operation on this key may wait for others, because its record was large.
