@@ -19,10 +19,7 @@ impl Checks<'_> {
         let own_body = seen.ended.map(|ended| ended.1);
         self.counts.add("calls returned");
         self.counts.add(count_name(call, returned));
-        let in_background = self.call_plan(call).settle == Settle::Background;
-        if in_background && own_body == Some(BodyEnd::Success) && !self.call(call).recorded {
-            self.counts.add("answers before the record");
-        }
+        self.count_unrecorded(call, own_body);
         self.in_time(at, call)?;
         let undisturbed = self.plan.undisturbed();
         let (key, slack) = (self.call_plan(call).key, self.plan.deadline);
@@ -128,6 +125,13 @@ impl Checks<'_> {
             return self.broken(TRUE_ANSWER, at, [call]);
         }
         Ok(())
+    }
+
+    fn count_unrecorded(&mut self, call: CallId, own_body: Option<BodyEnd>) {
+        let in_background = self.call_plan(call).settle == Settle::Background;
+        if in_background && own_body == Some(BodyEnd::Success) && !self.call(call).recorded {
+            self.counts.add("answers before the record");
+        }
     }
 
     /// Whether a call may have spent its deadline behind leaders that were refused because of their tokens, one after another.

@@ -30,7 +30,7 @@ pub const DEADLINE: Micros = 1_000_000;
 
 /// Whether the calls of this worker have `settle = "background"`, by the setting in [`BACKGROUND`].
 pub const fn settles_in_background(process: u32) -> bool {
-    process % 2 == 1
+    process.is_multiple_of(2)
 }
 
 /// A variable and its value for these workers.
