@@ -141,7 +141,7 @@ fn a_wrong_cursor_is_wrong_usage() {
     }
 }
 
-fn a_key_that_is_no_text_hides_no_other(url: &str, insert: impl AsyncFn(&str)) {
+fn a_key_that_is_no_text_hides_no_other(url: &str, insert: &impl AsyncFn(&str)) {
     let program = Program::on(url);
     (0..4).for_each(|id| program.pay(id));
     program.block_on(async {
@@ -173,7 +173,7 @@ fn a_key_that_is_no_text_hides_no_other(url: &str, insert: impl AsyncFn(&str)) {
 #[test]
 fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
     let url = mariadb();
-    a_key_that_is_no_text_hides_no_other(&url, async |key| {
+    a_key_that_is_no_text_hides_no_other(&url, &async |key: &str| {
         let pool = sqlx::MySqlPool::connect(&url).await.unwrap();
         let insert = format!(
             "INSERT INTO idempotence VALUES (x'{key}', '', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR)"
@@ -186,7 +186,7 @@ fn a_key_that_is_no_text_hides_no_other_on_mariadb() {
 #[test]
 fn a_key_that_is_no_text_hides_no_other_on_sqlite() {
     let url = sqlite();
-    a_key_that_is_no_text_hides_no_other(&url, async |key| {
+    a_key_that_is_no_text_hides_no_other(&url, &async |key: &str| {
         let pool = sqlx::SqlitePool::connect(&url).await.unwrap();
         for key in [format!("CAST(x'{key}' AS TEXT)"), format!("x'{key}'")] {
             let insert = format!("INSERT INTO idempotence VALUES ({key}, x'', 4000000000000000)");

@@ -17,9 +17,7 @@ impl Checks<'_> {
         (seen.ended_at, seen.returned) = (Some(at), Some(returned));
         let (process, made) = (seen.process, seen.made.unwrap_or_default());
         let own_body = seen.ended.map(|ended| ended.1);
-        self.counts.add("calls returned");
-        self.counts.add(count_name(call, returned));
-        self.count_unrecorded(call, own_body);
+        self.count_returned(call, returned, own_body);
         self.in_time(at, call)?;
         let undisturbed = self.plan.undisturbed();
         let (key, slack) = (self.call_plan(call).key, self.plan.deadline);
@@ -127,7 +125,9 @@ impl Checks<'_> {
         Ok(())
     }
 
-    fn count_unrecorded(&mut self, call: CallId, own_body: Option<BodyEnd>) {
+    fn count_returned(&mut self, call: CallId, returned: Returned, own_body: Option<BodyEnd>) {
+        self.counts.add("calls returned");
+        self.counts.add(count_name(call, returned));
         let in_background = self.call_plan(call).settle == Settle::Background;
         if in_background && own_body == Some(BodyEnd::Success) && !self.call(call).recorded {
             self.counts.add("answers before the record");

@@ -33,7 +33,7 @@ impl Config {
     pub(super) fn go(&self, state: &mut State, id: u8) {
         match state.run(id).phase {
             Phase::Reading => self.read(state, id),
-            Phase::Between => self.begin_step(state, id),
+            Phase::Between => Self::begin_step(state, id),
             Phase::Running => self.end_step(state, id),
             Phase::Checking => self.check(state, id),
             Phase::TakingBack => {
@@ -86,7 +86,7 @@ impl Config {
         run.done = record.done.map(|era| era.map(|_| began));
     }
 
-    fn begin_step(&self, state: &mut State, id: u8) {
+    fn begin_step(state: &mut State, id: u8) {
         let run = state.run(id);
         let step = usize::from(run.step);
         if run.done[step].is_some() {
@@ -132,7 +132,7 @@ impl Config {
         let stored = state.record.map(|stored| stored.record);
         if stored == run.last || stored == Some(record) {
             self.store(state, record);
-            return self.recorded(state, id, record);
+            return Self::recorded(state, id, record);
         }
         match stored {
             Some(found) if state.run(id).unanswered.contains(&found) && !self.forgets() => {
@@ -143,11 +143,11 @@ impl Config {
             }
             Some(_) if self.is(Variant::ReplacesOthers) => {
                 self.store(state, record);
-                self.recorded(state, id, record);
+                Self::recorded(state, id, record);
             }
             Some(_) if self.is(Variant::BelievesRefused) => {
                 check_recorder(state, id);
-                self.finish(state, id);
+                Self::finish(state, id);
             }
             None if state.has_key(id) => state.run_mut(id).last = None,
             _ => {
@@ -187,13 +187,13 @@ impl Config {
         });
     }
 
-    fn recorded(&self, state: &mut State, id: u8, record: Record) {
+    fn recorded(state: &mut State, id: u8, record: Record) {
         check_recorder(state, id);
         let run = state.run_mut(id);
         run.unanswered.clear();
         (run.last, run.done) = (Some(record), record.done);
         if !run.is_lost() {
-            return self.finish(state, id);
+            return Self::finish(state, id);
         }
         run.is_unchecked = true;
         run.phase = Phase::Checking;
@@ -205,12 +205,12 @@ impl Config {
             state.run_mut(id).phase = Phase::TakingBack;
         } else {
             state.run_mut(id).is_unchecked = false;
-            self.finish(state, id);
+            Self::finish(state, id);
         }
     }
 
     /// A run learns that its step is recorded.
-    fn finish(&self, state: &mut State, id: u8) {
+    fn finish(state: &mut State, id: u8) {
         let step = usize::from(state.run(id).step);
         let began = state.run(id).began;
         // The record may have expired since it was stored.

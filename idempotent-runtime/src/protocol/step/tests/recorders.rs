@@ -47,7 +47,7 @@ pub(super) fn process(store: &Arc<MemoryStore>) -> (Idempotency, Arc<Cable>) {
 }
 
 impl Wired {
-    async fn store(&self) -> Result<&MemoryStore, StoreError> {
+    fn store(&self) -> Result<&MemoryStore, StoreError> {
         if self.cable.is_cut.load(Ordering::Relaxed) {
             return Err(StoreError::new(StoreErrorKind::NotApplied, "it is cut off"));
         }
@@ -59,7 +59,7 @@ impl Wired {
         if delay > 0 && key == steps_key() {
             sleep(Duration::from_millis(delay)).await;
         }
-        self.store().await
+        self.store()
     }
 }
 
@@ -86,11 +86,11 @@ impl Store for Wired {
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.store().await?.remove(key, expected).await
+        self.store()?.remove(key, expected).await
     }
 
     async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.store().await?.get(key).await
+        self.store()?.get(key).await
     }
 }
 
