@@ -87,8 +87,8 @@ pub trait Driver: Send {
     /// The database, which decides which statements are sent.
     fn dialect(&self) -> Dialect;
 
-    /// Whether the connection is in a transaction. By default it is taken to be. A call outside a transaction is refused, because its
-    /// row would not be committed with the work. Sends nothing.
+    /// Whether the connection is in a transaction: implement it if your type can be outside of one. Such a call is refused, because its row
+    /// would be committed before the work. Sends nothing.
     fn is_in_transaction(&mut self) -> bool {
         true
     }

@@ -96,7 +96,7 @@ pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
                 return Some(code.is_unanswered());
             }
             match cause.downcast_ref() {
-                None if is_lost(cause) => Some(true),
+                None if is_lost(cause) || is_unreadable(cause) => Some(true),
                 Some(
                     sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed,
                 ) => Some(true),
@@ -142,6 +142,20 @@ fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
     #[cfg(feature = "tokio-postgres")]
     let is_lost = is_lost || adapters::tokio_postgres::is_lost(cause);
     is_lost
+}
+
+/// Whether a library, but sqlx 0.9, got an answer that it could not read.
+fn is_unreadable(cause: &(dyn StdError + 'static)) -> bool {
+    let is_unreadable = false;
+    #[cfg(feature = "sea-orm")]
+    let is_unreadable = is_unreadable || adapters::sea_orm::is_unreadable(cause);
+    #[cfg(feature = "sqlx-08")]
+    let is_unreadable = is_unreadable || adapters::sqlx_08::is_unreadable(cause);
+    #[cfg(feature = "tokio-postgres")]
+    let is_unreadable = is_unreadable || adapters::tokio_postgres::is_unreadable(cause);
+    // The other features are off.
+    let _ = cause;
+    is_unreadable
 }
 
 /// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.
@@ -255,6 +269,38 @@ mod tests {
                 assert_eq!(is_retryable_with_row(&*error), with_row, "{error:?}");
                 assert_eq!(is_outcome_unknown(&*error), is_unknown, "{error:?}");
             }
+        }
+    }
+
+    #[cfg(all(feature = "diesel-async", feature = "sea-orm", feature = "sqlx-08"))]
+    #[test]
+    fn an_answer_that_a_library_cannot_read_leaves_the_outcome_unknown() {
+        use diesel::result::DatabaseErrorKind::Unknown;
+
+        let sea_orm = || {
+            let error = sqlx::Error::Protocol("no message".into());
+            sea_orm::DbErr::Exec(sea_orm::RuntimeErr::SqlxError(error.into()))
+        };
+        let diesel = |text: &str| {
+            let text: Box<String> = Box::new(text.to_owned());
+            diesel::result::Error::DatabaseError(Unknown, text)
+        };
+        let errors: [(Box<dyn StdError>, bool); 6] = [
+            (Box::new(sea_orm()), true),
+            (
+                Box::new(sqlx_08::Error::Protocol("no message".into())),
+                true,
+            ),
+            (Box::new(sqlx_08::Error::RowNotFound), false),
+            (Box::new(diesel("server conn crashed?")), true),
+            (
+                Box::new(diesel("the database system is shutting down")),
+                true,
+            ),
+            (Box::new(diesel("printer 7 is shutting down")), false),
+        ];
+        for (error, is_unknown) in errors {
+            assert_eq!(is_outcome_unknown(&*error), is_unknown, "{error:?}");
         }
     }
 

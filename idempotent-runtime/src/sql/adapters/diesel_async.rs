@@ -141,7 +141,9 @@ pub(crate) fn code_of(error: &(dyn StdError + 'static)) -> Option<Code> {
         DatabaseErrorKind::ReadOnlyTransaction => "25006",
         _ => {
             let message = refusal.message();
-            let (_, state) = MESSAGES.iter().find(|(part, _)| message.contains(part))?;
+            let (_, state) = MESSAGES
+                .iter()
+                .find(|(start, _)| message.starts_with(start))?;
             state
         }
     };
@@ -160,15 +162,22 @@ pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     )
 }
 
-/// Parts of the messages of PostgreSQL, and their states.
-const MESSAGES: [(&str, &str); 9] = [
+/// How messages of PostgreSQL begin, and their states. The last is of PgBouncer, which has lost the server.
+const MESSAGES: [(&str, &str); 10] = [
     ("deadlock detected", "40P01"),
-    ("due to lock timeout", "55P03"),
-    ("due to statement timeout", "57014"),
-    ("due to administrator command", "57P01"),
-    ("due to idle-in-transaction timeout", "25P03"),
-    ("is starting up", "57P03"),
-    ("is shutting down", "57P03"),
-    ("permission denied", "42501"),
+    ("canceling statement due to lock timeout", "55P03"),
+    ("canceling statement due to statement timeout", "57014"),
+    (
+        "terminating connection due to administrator command",
+        "57P01",
+    ),
+    (
+        "terminating connection due to idle-in-transaction timeout",
+        "25P03",
+    ),
+    ("the database system is starting up", "57P03"),
+    ("the database system is shutting down", "57P03"),
+    ("permission denied for ", "42501"),
     ("relation \"idempotence\" does not exist", "42P01"),
+    ("server conn crashed?", "08P01"),
 ];

@@ -109,6 +109,12 @@ pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     cause.is_some_and(|cause| is_broken(cause) || matches!(cause, sqlx::Error::WorkerCrashed))
 }
 
+/// Whether SeaORM could not read an answer, without its causes.
+pub(crate) fn is_unreadable(error: &(dyn StdError + 'static)) -> bool {
+    let cause = error.downcast_ref().and_then(in_sqlx);
+    matches!(cause, Some(sqlx::Error::Protocol(_)))
+}
+
 /// The error of sqlx, which SeaORM does not name as a `source()`.
 fn in_sqlx(error: &RuntimeErr) -> Option<&sqlx::Error> {
     let RuntimeErr::SqlxError(error) = error else {

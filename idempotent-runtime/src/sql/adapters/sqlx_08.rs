@@ -118,6 +118,11 @@ pub(crate) fn code_of(error: &(dyn StdError + 'static)) -> Option<Code> {
     Some(Code::State(refusal?.code()?.into_owned()))
 }
 
+/// Whether sqlx 0.8 could not read an answer, without its causes.
+pub(crate) fn is_unreadable(error: &(dyn StdError + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Protocol(_)))
+}
+
 /// Whether the error is a lost connection of sqlx 0.8, without its causes.
 pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     match error.downcast_ref() {

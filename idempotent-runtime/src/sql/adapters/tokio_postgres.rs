@@ -108,3 +108,14 @@ pub(crate) fn code_of(error: &(dyn StdError + 'static)) -> Option<Code> {
 pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     error.downcast_ref().is_some_and(Error::is_closed)
 }
+
+/// Whether tokio-postgres could not read an answer, without its causes. Only the text of its errors tells their kinds.
+pub(crate) fn is_unreadable(error: &(dyn StdError + 'static)) -> bool {
+    const TEXTS: [&str; 2] = [
+        "unexpected message from server",
+        "error parsing response from server",
+    ];
+    let error: Option<&Error> = error.downcast_ref();
+    let text = error.map(ToString::to_string).unwrap_or_default();
+    TEXTS.iter().any(|start| text.starts_with(start))
+}
