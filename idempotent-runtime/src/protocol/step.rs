@@ -39,13 +39,12 @@ pub(crate) async fn begin(lease: &Lease, step: &Place) -> Result<Begun, Error> {
     if position >= format::MOST {
         return Err(invalid(lease, "a call has at most 100 steps"));
     }
+    let not_begun = NotBegun { steps, position };
     let mut stored = steps.stored().await;
-    if !stored.is_read
-        && let Err(error) = read(lease, &mut stored).await
-    {
-        steps.did_not_begin(position);
-        return Err(error);
+    if !stored.is_read {
+        read(lease, &mut stored).await?;
     }
+    std::mem::forget(not_begun);
     if broken!(Broken::NeverReads) {
         return Ok(Begun::Run(position));
     }
@@ -56,6 +55,18 @@ pub(crate) async fn begin(lease: &Lease, step: &Place) -> Result<Begun, Error> {
         }
         Ok(None) => Ok(Begun::Run(position)),
         Err(other) => Err(misused(lease, Misuse::Order, other, step)),
+    }
+}
+
+/// Lets a step begin again whose record was not read: the read failed, or its future was dropped.
+struct NotBegun<'a> {
+    steps: &'a Steps,
+    position: usize,
+}
+
+impl Drop for NotBegun<'_> {
+    fn drop(&mut self) {
+        self.steps.did_not_begin(self.position);
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct DoneStep {
 #[derive(Default)]
 pub(crate) struct StoredSteps {
     pub(crate) is_read: bool,
-    /// The record is removed, so nothing more is written.
+    /// Nothing more is written: the record is removed, or left until it expires.
     pub(crate) is_closed: bool,
     /// The record; `None` if there is none.
     pub(crate) record: Option<Bytes>,

@@ -43,8 +43,8 @@ impl<I> IdempotencyContext<I> {
     ///
     /// **A step may run again if its process dies between its effect and its record**, so send a [`step_key`](Self::step_key) with the
     /// effect. After a pause longer than the lease two runs may do one step at once: the first to record it goes on.
-    /// A run that has lost its lease takes its record back if another run has succeeded. If its process dies, or the store is silent, right
-    /// after it has written the record, a call after the `ttl` of that success may skip the step.
+    /// A run that has lost its lease takes its record back if another run has succeeded. If it dies, is stopped or
+    /// dropped, or the store is silent, right after it has written the record, a call after the `ttl` of that success may skip the step.
     ///
     /// In a call that is not [guarded](Self::is_guarded) the step runs, and is not recorded.
     ///

@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt as _;
 use tokio::join;
+use tokio::time::timeout;
 
 use super::recorders::{Cable, Run, cut_until, process};
 use super::*;
@@ -219,6 +220,25 @@ fn a_run_that_was_lost_for_its_whole_ttl_records_nothing() {
         a_run_that_was_lost_for_longer_than_its_ttl_records_nothing,
         &[Broken::RecordsUnchecked],
     );
+}
+
+#[test]
+fn a_step_that_was_dropped_while_its_record_is_read_may_begin_again() {
+    on_paused_clock(async {
+        let (idempotency, cable) = process(&Arc::new(MemoryStore::new()));
+        let call = idempotency.call("trip").key(&1).ttl(TTL);
+        let ended: Result<(), Failed> = call
+            .run_with(async |cx: Cx| {
+                cable.cut(true);
+                let dropped = cx.step("flight", async || Ok::<_, Failed>(0));
+                assert!(timeout(Duration::from_millis(1), dropped).await.is_err());
+                cable.cut(false);
+                assert_eq!(cx.step("flight", async || Ok::<_, Failed>(1)).await?, 1);
+                Ok(())
+            })
+            .await;
+        assert!(ended.is_ok(), "{ended:?}");
+    });
 }
 
 #[test]
