@@ -23,7 +23,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | with a [`fence`](Self::fence) | 1 more after the body |
     /// | with further keys ([`also`](Self::also)) | 1 more for each before the body |
     /// | refused for its token | 3: claim, token, removal; with a fence also the end of its number; none if the token is malformed |
-    /// | duplicate | 1: claim |
+    /// | duplicate | 1: claim; 1 more if a renewal of the running call seems to be late, by its age |
     /// | not guarded ([`when`](Self::when) is false) | 0 |
     /// | duplicate of a running call of the same process and handle | 0 |
     /// | duplicate that waits for another process | 1 to listen, then at most 10 a second for the process |

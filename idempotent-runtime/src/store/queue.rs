@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex as First, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::time::{sleep, timeout};
 
 use crate::world;
@@ -21,7 +21,7 @@ pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<TurnQueue<T>>>>);
 
 #[derive(Debug)]
 struct TurnQueue<T> {
-    first: Arc<First<Option<T>>>,
+    first: Arc<AsyncMutex<Option<T>>>,
     /// The number of turns in the queue, including the first. Changed under the lock of all queues.
     length: AtomicUsize,
     /// The number of turns that ended. Turns that overtook a stuck turn, or gave up, do not count.
@@ -76,7 +76,7 @@ impl<T> Queues<T> {
         let mut queues = self.lock();
         let queue = queues.entry(key.clone()).or_insert_with(|| {
             Arc::new(TurnQueue {
-                first: Arc::new(First::new(None)),
+                first: Arc::new(AsyncMutex::new(None)),
                 length: AtomicUsize::new(0),
                 finished: AtomicUsize::new(0),
             })

@@ -10,7 +10,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// renewed, [`drain`](crate::Idempotency::drain) waits, and equal calls of the same process and handle wait for at most the
     /// [deadline](crate::Builder::deadline). Other calls get what they get while the body runs. Not with `run_in`.
     ///
-    /// If the process dies before the store has the end, the key stays taken until its lease ends. With
+    /// The runtime sends the end after the call has returned: a program that ends calls `drain` before. If the process dies, or its runtime
+    /// ends, before the store has the end, the key stays taken until its lease ends. With
     /// [`Release::Always`](crate::Release::Always) that is all. Otherwise an equal call then runs the body again, although the caller
     /// had the result: the time between an effect and its record grows by one round trip.
     ///
@@ -24,6 +25,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// let call = idempotency.call("stock.refresh").key(&42).ttl(Duration::from_secs(30));
     /// let refreshed = call.release(Release::Always).settle(Settle::Background);
     /// refreshed.run(async { Ok::<_, Error>(()) }).await?;
+    /// // Before the program ends, so that the end is not lost:
+    /// let _ = idempotency.drain(Duration::from_secs(5)).await;
     /// # Ok(()) }
     /// ```
     pub fn settle(mut self, settle: Settle) -> Self {
