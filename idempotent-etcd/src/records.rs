@@ -49,8 +49,7 @@ impl Records {
         for _ in 0..TRIES {
             let lease = match self.lease(ttl).await {
                 Err(error) if error.kind() == StoreErrorKind::Full => {
-                    let stored = self.stored(key).await?;
-                    return stored.map_or(Err(error), |stored| Ok(taken(stored.value, value)));
+                    return self.claim_when_full(key, value, error).await;
                 }
                 lease => lease?,
             };
@@ -66,9 +65,7 @@ impl Records {
                     return Ok(taken(answer.take_first().unwrap_or_default(), value));
                 }
                 Err(status) if is_full(&status) => {
-                    let stored = self.stored(key).await?;
-                    let error = self.error(&status);
-                    return stored.map_or(Err(error), |stored| Ok(taken(stored.value, value)));
+                    return self.claim_when_full(key, value, self.error(&status)).await;
                 }
                 Err(status) => return Err(self.error(&status)),
             }
@@ -107,9 +104,18 @@ impl Records {
                 success,
                 failure: vec![Op::get(key), Op::get(fence_key)],
             };
-            let answer = self.send(txn, &leases).await;
-            let Some(answer) = answer.map_err(|status| self.error(&status))? else {
-                continue;
+            let answer = match self.send(txn, &leases).await {
+                Ok(None) => continue,
+                Ok(Some(answer)) => answer,
+                Err(status) if is_full(&status) => {
+                    let full = self.error(&status);
+                    return match self.claim_when_full(key, value, full).await? {
+                        Claim::Taken(stored) => Ok(FencedClaim::Taken(stored)),
+                        // The record is stored, but its number is not known.
+                        Claim::Claimed => Err(self.unknown(self.error(&status))),
+                    };
+                }
+                Err(status) => return Err(self.error(&status)),
             };
             if answer.is_done {
                 return Ok(FencedClaim::Claimed(drawn.fence));
@@ -226,6 +232,28 @@ impl Records {
         Err(self.restless())
     }
 
+    /// A claim was refused because the database is full. The key may be taken, also by this claim.
+    async fn claim_when_full(
+        &self,
+        key: &Bytes,
+        value: &Bytes,
+        full: StoreError,
+    ) -> Result<Claim, StoreError> {
+        let stored = self.read_back(key).await?;
+        stored.map_or(Err(full), |stored| Ok(taken(stored.value, value)))
+    }
+
+    /// What is stored under `key` after a transaction was refused because the database is full. etcd may say so of a transaction that
+    /// it has applied, so without this answer the outcome is unknown.
+    async fn read_back(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
+        let stored = self.stored(key).await;
+        stored.map_err(|error| self.unknown(error))
+    }
+
+    fn unknown(&self, error: StoreError) -> StoreError {
+        StoreError::new(StoreErrorKind::Unknown, error).place(self.place())
+    }
+
     /// A database that is full refuses transactions that store. It still reads, and prolongs a lease: also for the other records of the lease.
     async fn swap_when_full(
         &self,
@@ -234,7 +262,7 @@ impl Records {
         change: Change<'_>,
         full: StoreError,
     ) -> Result<Swap, StoreError> {
-        let stored = self.stored(key).await?;
+        let stored = self.read_back(key).await?;
         let lease = match &stored {
             Some(stored) if stored.value == *expected => stored.lease,
             _ => {
@@ -251,7 +279,7 @@ impl Records {
                 let prolonged = self
                     .prolong(lease)
                     .await
-                    .map_err(|status| self.error(&status))?;
+                    .map_err(|status| self.unknown(self.error(&status)))?;
                 if prolonged >= ttl {
                     Ok(Swap::Done)
                 } else {
@@ -330,5 +358,30 @@ fn taken(stored: Bytes, value: &Bytes) -> Claim {
         Claim::Claimed
     } else {
         Claim::Taken(stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_change_that_a_full_database_may_have_applied_is_unknown_if_it_cannot_be_read_back() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("an address").to_string();
+        drop(free);
+        let records = Records::new(Client::new(&[address], None, None).expect("a client"));
+        let full = || StoreError::new(StoreErrorKind::Full, "no space");
+        let (key, value) = (&bytes("key"), &Bytes::from_static(b"value"));
+
+        let unread = records.stored(key).await.expect_err("no server");
+        assert_eq!(unread.kind(), StoreErrorKind::NotApplied, "{unread:?}");
+        let claim = records.claim_when_full(key, value, full()).await;
+        let change = Change::Put(value, None);
+        let swap = records.swap_when_full(key, value, change, full()).await;
+        for error in [claim.map(drop), swap.map(drop)] {
+            let error = error.expect_err("no server");
+            assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
+        }
     }
 }
