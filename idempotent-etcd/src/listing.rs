@@ -1,5 +1,7 @@
 //! Lists records by ranges of keys.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use idempotent_runtime::store::{Cursor, LISTED_BYTES, Listed, Page, StoreError, StoreErrorKind};
@@ -11,8 +13,8 @@ use crate::wire::{KeyValue, Range};
 /// The most records on a page: their whole values are sent.
 const MOST: usize = 100;
 
-/// Reads a range of keys. A cursor is the last key of the page before. Costs a round trip for the page, and one for each lease on it,
-/// at once.
+/// Reads a range of keys. A cursor is the last key of the page before. Costs a round trip for the page, one more while it has only keys
+/// that are not UTF-8, and one for each lease on it, at once.
 pub(crate) async fn list(
     records: &Records,
     prefix: &str,
@@ -32,29 +34,41 @@ pub(crate) async fn list(
         None if prefix.is_empty() => "\0".to_owned(),
         None => prefix.to_owned(),
     };
-    let range = Range {
+    let mut range = Range {
         key: from.into(),
         end: end_of(prefix.as_bytes()),
         limit: i64::try_from(most.clamp(1, MOST)).unwrap_or(1),
         ..Range::default()
     };
-    let (found, more) = read(records, range).await?;
-    let last = found
-        .last()
-        .map(|last| String::from_utf8_lossy(&last.key).into_owned());
-    let listed = try_join_all(found.iter().map(async |found| {
-        let ttl = records.remaining(found.lease).await?;
-        // Keys of other programs may be no text.
-        let key = String::from_utf8(found.key.to_vec()).ok();
-        Ok::<_, StoreError>(ttl.zip(key).map(|(ttl, key)| Listed {
-            key,
-            head: Bytes::copy_from_slice(&found.value[..found.value.len().min(LISTED_BYTES)]),
-            ttl,
-        }))
-    }));
+    let (found, more) = loop {
+        let (found, more) = read(records, range.clone()).await?;
+        let last = found.last().map(|last| last.key.clone());
+        // A key that is not UTF-8 is of another program, and a cursor cannot name it.
+        let text = |found: KeyValue| Some((String::from_utf8(found.key.to_vec()).ok()?, found));
+        let found: Vec<_> = found.into_iter().filter_map(text).collect();
+        match last {
+            Some(last) if more && found.is_empty() => {
+                range.key = [&last[..], b"\0"].concat().into();
+            }
+            _ => break (found, more),
+        }
+    };
+    let next = found.last().filter(|_| more);
+    let next = next.map(|(key, _)| Cursor::new(key.clone()));
+    let leases: HashSet<_> = found.iter().map(|(_, found)| found.lease).collect();
+    let remaining = leases.into_iter().map(async |lease| {
+        let remaining = records.remaining(lease).await?;
+        Ok::<_, StoreError>((lease, remaining))
+    });
+    let remaining: HashMap<_, _> = try_join_all(remaining).await?.into_iter().collect();
+    let listed = found.into_iter().filter_map(|(key, found)| {
+        let ttl = remaining.get(&found.lease).copied().flatten()?;
+        let head = Bytes::copy_from_slice(&found.value[..found.value.len().min(LISTED_BYTES)]);
+        Some(Listed { key, head, ttl })
+    });
     Ok(Some(Page {
-        records: listed.await?.into_iter().flatten().collect(),
-        next: last.filter(|_| more).map(Cursor::new),
+        records: listed.collect(),
+        next,
     }))
 }
 

@@ -6,6 +6,7 @@ mod access;
 mod chaos;
 mod full;
 mod leases;
+mod listing;
 mod members;
 mod requests;
 mod setup;

@@ -84,18 +84,20 @@ impl<'a> Requests<'a> {
 
     /// How many came since the last question.
     fn since_last(&mut self) -> [u64; 2] {
-        let metrics = self.member.post("/metrics", "").unwrap();
-        let now = ["Txn", "Range"].map(|method| {
-            let method = format!("grpc_method=\"{method}\"");
-            let lines = metrics.lines();
-            let mut counts = lines.filter(|line| {
-                line.starts_with("grpc_server_started_total{") && line.contains(&method)
-            });
-            let count = counts.next().and_then(|line| line.rsplit_once(' '));
-            count.map_or(0, |(_, count)| count.parse().unwrap())
-        });
+        let now = ["Txn", "Range"].map(|method| started(self.member, method));
         let new = [0, 1].map(|at| now[at] - self.before[at]);
         self.before = now;
         new
     }
+}
+
+/// How many requests of a method a member has got.
+pub(crate) fn started(member: &EtcdMember, method: &str) -> u64 {
+    let metrics = member.post("/metrics", "").unwrap();
+    let method = format!("grpc_method=\"{method}\"");
+    let mut counts = metrics
+        .lines()
+        .filter(|line| line.starts_with("grpc_server_started_total{") && line.contains(&method));
+    let count = counts.next().and_then(|line| line.rsplit_once(' '));
+    count.map_or(0, |(_, count)| count.parse().unwrap())
 }
