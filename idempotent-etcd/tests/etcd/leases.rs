@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use idempotence::EtcdStore;
-use idempotence::Store as _;
 use idempotence::store::{Bytes, Claim, Swap};
+use idempotence::{DuplicateState, EtcdStore, Idempotency, Store as _};
 use idempotence_test_servers::{EtcdCluster, EtcdMember};
 use tokio::time::timeout;
 
@@ -57,6 +56,30 @@ async fn an_operation_whose_lease_is_lost_gets_another() {
             Swap::Absent
         );
     }
+}
+
+/// etcd counts a lease of ten hours in steps of five seconds, and a new leader begins it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_call_is_running_although_its_record_lives_longer_than_asked_for() {
+    let cluster = EtcdCluster::start(1).unwrap();
+    let member = &cluster.members()[0];
+    let handle = Idempotency::builder_from_url(&cluster.url()).await.unwrap();
+    let handle = handle.deadline(MINUTE).build().unwrap();
+    let expect_running = async || {
+        let peek = handle.peek("call", &("key",)).await.unwrap().unwrap();
+        assert_eq!(peek.state(), DuplicateState::Running, "{peek:?}");
+    };
+    let call = handle.call("call").key("key");
+    let call = call.ttl(MINUTE * 1440).lease(MINUTE * 600);
+    let body = async {
+        expect_running().await;
+        member.kill().unwrap();
+        member.restart().unwrap();
+        member.wait_until_healthy().unwrap();
+        expect_running().await;
+        Ok::<_, idempotence::Error>(())
+    };
+    call.run(body).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

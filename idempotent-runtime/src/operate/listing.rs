@@ -97,7 +97,8 @@ impl Idempotency {
             return Ok(None);
         };
         let records = page.records.iter();
-        let records = records.filter_map(|record| ListedCall::read(record, &before, in_tx));
+        let read = |record| ListedCall::read(self.shared(), record, &before, in_tx);
+        let records = records.filter_map(read);
         let next = match page.next {
             Some(next) if in_tx => Some(Cursor::new(format!("{IN_TX}{next}"))),
             None if !in_tx && self.shared().store().durability() == Durability::Sql => {
@@ -179,7 +180,7 @@ impl Idempotency {
                 return Ok(None);
             };
             for record in &page.records {
-                let call = ListedCall::read(record, &before, in_tx);
+                let call = ListedCall::read(self.shared(), record, &before, in_tx);
                 // A record may be listed twice.
                 let is_new = |call: &ListedCall| {
                     let mut known = calls.iter();
@@ -253,13 +254,13 @@ fn names_in_keys(names: &str) -> &str {
 
 impl ListedCall {
     /// Reads a listed record. `None` if its key is not the key of a call.
-    fn read(record: &Listed, before: &str, in_tx: bool) -> Option<Self> {
+    fn read(shared: &Shared, record: &Listed, before: &str, in_tx: bool) -> Option<Self> {
         let (name, digits) = record.key.strip_prefix(before)?.rsplit_once(':')?;
         let endpoint = Endpoint::called(name).ok()?;
         let line = Record::read(&record.head)
             .filter(|line| line.may_be_of(&record.key))
             .map(|line| ListedLine {
-                state: state_of(&line, record.ttl),
+                state: state_of(shared, &line, record.ttl),
                 holder: line.holder().to_owned(),
                 since: line.since,
                 lasts: line.ttl(),

@@ -240,7 +240,7 @@ impl Idempotency {
             return Err(self.shared().records().foreign(site, &entry.value));
         };
         Ok(Some(Peek {
-            state: state_of(&record, entry.ttl),
+            state: state_of(self.shared(), &record, entry.ttl),
             holder: record.holder().to_owned(),
             since: record.since,
             lasts: record.ttl(),
@@ -255,11 +255,14 @@ impl Idempotency {
 }
 
 /// The state of a call whose record lives for `remaining`.
-pub(super) fn state_of(record: &Record<'_>, remaining: Option<Duration>) -> DuplicateState {
+pub(super) fn state_of(
+    shared: &Shared,
+    record: &Record<'_>,
+    remaining: Option<Duration>,
+) -> DuplicateState {
+    let is_kept = || record.is_kept_claim(remaining, shared.store().resolution(record.ttl()));
     match record.state {
-        State::Running if record.is_marked() || record.is_kept_claim(remaining) => {
-            DuplicateState::Unknown
-        }
+        State::Running if record.is_marked() || is_kept() => DuplicateState::Unknown,
         State::Running => DuplicateState::Running,
         State::Done if record.is_failure() => DuplicateState::Failed,
         State::Done => DuplicateState::Done,

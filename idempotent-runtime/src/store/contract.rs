@@ -290,7 +290,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Durability::Process
     }
 
-    /// How much longer than `ttl` a record may live: the conformance suite waits this much longer. By default zero.
+    /// How much longer than `ttl` a record may live. By default zero. The conformance suite waits this much longer, and a running call
+    /// whose record lives this much longer still counts as running.
     fn resolution(&self, _ttl: Duration) -> Duration {
         Duration::ZERO
     }
