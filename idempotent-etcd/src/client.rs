@@ -78,14 +78,14 @@ impl Client {
         let mut renews = self.login.is_some();
         let mut left = self.members.len();
         loop {
-            let doubt = self.doubt();
-            let answer = self.ask(doubt.member(), request.clone()).await;
+            let attempt = self.attempt();
+            let answer = self.ask(attempt.member(), request.clone()).await;
             let Err(status) = answer else {
-                doubt.clear();
+                attempt.answered();
                 return answer;
             };
             if renews && is_stale_token(&status) {
-                doubt.clear();
+                attempt.answered();
                 self.set_token(None);
                 renews = false;
                 continue;
@@ -95,7 +95,7 @@ impl Client {
                 continue;
             }
             if !is_unsent(&status) && !is_unknown(&status) {
-                doubt.clear();
+                attempt.answered();
             }
             return Err(status);
         }
@@ -106,8 +106,8 @@ impl Client {
         &self,
         request: M,
     ) -> Result<Streaming<M::Reply>, Status> {
-        let doubt = self.doubt();
-        let member = doubt.member();
+        let attempt = self.attempt();
+        let member = attempt.member();
         // The stream of requests never ends, or the server would end the stream of replies.
         let requests = stream::iter([request]).chain(stream::pending());
         let requests = self.request(member, requests).await?;
@@ -119,7 +119,7 @@ impl Client {
                 self.set_token(None);
             }
         })?;
-        doubt.clear();
+        attempt.answered();
         Ok(replies.into_inner())
     }
 
@@ -182,9 +182,9 @@ impl Client {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn doubt(&self) -> Doubt<'_> {
+    fn attempt(&self) -> Attempt<'_> {
         let current = self.current.load(Ordering::Relaxed);
-        Doubt {
+        Attempt {
             client: self,
             current,
         }
@@ -215,25 +215,25 @@ async fn ready(member: &Member) -> Result<Grpc<Channel>, Status> {
     Ok(grpc)
 }
 
-/// Doubt about a member while it has not answered. If a request fails, or its future is dropped, later requests go to the next member.
-struct Doubt<'a> {
+/// A request to the current member. If it fails, or its future is dropped, later requests go to the next member.
+struct Attempt<'a> {
     client: &'a Client,
     current: usize,
 }
 
-impl<'a> Doubt<'a> {
+impl<'a> Attempt<'a> {
     fn member(&self) -> &'a Member {
         let members = &self.client.members;
         &members[self.current % members.len()]
     }
 
     /// The member has answered.
-    fn clear(self) {
+    fn answered(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         // Of many requests that fail at once only one moves on.
         let (from, to) = (self.current, self.current.wrapping_add(1));

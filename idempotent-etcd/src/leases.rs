@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tonic::Status;
@@ -45,8 +45,8 @@ pub(crate) struct Leases {
 #[derive(Debug, Default)]
 struct Slot {
     newest: Mutex<Option<Granted>>,
-    /// Its holder grants the next lease.
-    turn: Arc<Turn<()>>,
+    /// Locked while a lease is granted.
+    granting: Arc<AsyncMutex<()>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,18 +81,18 @@ impl Leases {
         let slot = self.slot(seconds);
         if let Some((id, remains)) = slot.lasting(ttl) {
             let is_nearly_over = remains < ttl + Duration::from_secs(window) / 2;
-            if is_nearly_over && let Ok(turn) = Arc::clone(&slot.turn).try_lock_owned() {
+            if is_nearly_over && let Ok(lock) = Arc::clone(&slot.granting).try_lock_owned() {
                 // A failure shows again when a claim needs the lease.
-                drop(self.grant(&slot, turn, seconds + window));
+                drop(self.grant(&slot, lock, seconds + window));
             }
             return Ok(id);
         }
-        let turn = Arc::clone(&slot.turn).lock_owned().await;
-        // The holder of the turn before may have granted it.
+        let lock = Arc::clone(&slot.granting).lock_owned().await;
+        // Another call may have granted it meanwhile.
         if let Some((id, _)) = slot.lasting(ttl) {
             return Ok(id);
         }
-        match self.grant(&slot, turn, seconds + window).await {
+        match self.grant(&slot, lock, seconds + window).await {
             Ok(granted) => granted.map_err(|status| unsent(&status)),
             Err(_) => Err(unsent(&Status::aborted("the runtime ends"))),
         }
@@ -102,7 +102,7 @@ impl Leases {
     fn grant(
         &self,
         slot: &Arc<Slot>,
-        turn: OwnedMutexGuard<()>,
+        lock: OwnedMutexGuard<()>,
         seconds: u64,
     ) -> JoinHandle<Result<i64, Status>> {
         let (client, slot) = (Arc::clone(&self.client), Arc::clone(slot));
@@ -112,7 +112,7 @@ impl Leases {
             let lasts = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or_default());
             let id = lease.id;
             *slot.newest() = Some(Granted { id, lasts, asked });
-            drop(turn);
+            drop(lock);
             Ok(id)
         })
     }

@@ -70,7 +70,7 @@ impl Records {
                 Err(status) => return Err(self.error(&status)),
             }
         }
-        Err(self.restless())
+        Err(self.conflict())
     }
 
     /// One transaction stores the claim and the record of its number. Costs one round trip, and two if there is a last number.
@@ -127,7 +127,7 @@ impl Records {
             }
             last = found.next().flatten();
         }
-        Err(self.restless())
+        Err(self.conflict())
     }
 
     pub(crate) fn error(&self, status: &Status) -> StoreError {
@@ -148,7 +148,7 @@ impl Records {
         Ok(found.pop())
     }
 
-    /// A lease for a record, and 0 for the present lease of a record.
+    /// A lease that lasts at least `ttl`.
     async fn lease(&self, ttl: Duration) -> Result<i64, StoreError> {
         let lease = self.leases.lasting(ttl).await;
         lease.map_err(|error| error.place(self.place()))
@@ -229,7 +229,7 @@ impl Records {
                 Err(status) => return Err(self.error(&status)),
             }
         }
-        Err(self.restless())
+        Err(self.conflict())
     }
 
     /// A claim was refused because the database is full. The key may be taken, also by this claim.
@@ -313,7 +313,7 @@ impl Records {
     }
 
     /// Other requests changed the record again and again, or the server loses each lease.
-    fn restless(&self) -> StoreError {
+    fn conflict(&self) -> StoreError {
         let error = StoreError::new(
             StoreErrorKind::NotApplied,
             "the record or its lease changed each time",
