@@ -290,8 +290,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Durability::Process
     }
 
-    /// How much longer than `ttl` a record may live. By default zero. The conformance suite waits this much longer, and a running call
-    /// whose record lives this much longer still counts as running.
+    /// How much longer than `ttl` the record of a running call may live; the conformance suite waits as long. By default zero.
     fn resolution(&self, _ttl: Duration) -> Duration {
         Duration::ZERO
     }
