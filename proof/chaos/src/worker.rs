@@ -28,7 +28,7 @@ pub const GRACE: Micros = 250_000;
 /// How long a call waits for the store before its body, and again after it.
 pub const DEADLINE: Micros = 1_000_000;
 
-/// Whether the calls of this worker have `settle = "background"`, by the setting in [`BACKGROUND`].
+/// Whether the calls of this worker have `settle = "background"`, by a setting in its environment.
 pub const fn settles_in_background(process: u32) -> bool {
     process.is_multiple_of(2)
 }
