@@ -3,12 +3,6 @@
 use std::error::Error as StdError;
 use std::{io, iter};
 
-#[cfg(any(
-    feature = "diesel-async",
-    feature = "sea-orm",
-    feature = "sqlx-08",
-    feature = "tokio-postgres"
-))]
 use super::adapters;
 use super::driver::{DriverError, DriverErrorKind};
 use super::failure::code::{Code, is_closed_at_first_message};
@@ -96,7 +90,7 @@ pub fn is_outcome_unknown(error: &(dyn StdError + 'static)) -> bool {
                 return Some(code.is_unanswered());
             }
             match cause.downcast_ref() {
-                None if is_lost(cause) || is_unreadable(cause) => Some(true),
+                None if is_lost(cause) || adapters::is_unreadable(cause) => Some(true),
                 Some(
                     sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed,
                 ) => Some(true),
@@ -142,20 +136,6 @@ fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
     #[cfg(feature = "tokio-postgres")]
     let is_lost = is_lost || adapters::tokio_postgres::is_lost(cause);
     is_lost
-}
-
-/// Whether a library, but sqlx 0.9, got an answer that it could not read.
-fn is_unreadable(cause: &(dyn StdError + 'static)) -> bool {
-    let is_unreadable = false;
-    #[cfg(feature = "sea-orm")]
-    let is_unreadable = is_unreadable || adapters::sea_orm::is_unreadable(cause);
-    #[cfg(feature = "sqlx-08")]
-    let is_unreadable = is_unreadable || adapters::sqlx_08::is_unreadable(cause);
-    #[cfg(feature = "tokio-postgres")]
-    let is_unreadable = is_unreadable || adapters::tokio_postgres::is_unreadable(cause);
-    // The other features are off.
-    let _ = cause;
-    is_unreadable
 }
 
 /// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.
