@@ -30,6 +30,16 @@ struct Seen {
 }
 
 impl Seen {
+    /// Blocks until so many more bodies have run: the claims that a fault meets.
+    fn wait_for_more(&self, bodies: usize) {
+        let count = || self.bodies.lock().unwrap().len();
+        let (enough, until) = (count() + bodies, Instant::now() + Duration::from_mins(1));
+        while count() < enough {
+            assert!(Instant::now() < until, "only {} bodies ran", count());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     async fn call(&self, handle: &Idempotency, key: u64) -> Result<(), Error> {
         let call = handle
             .call("chaos")
@@ -123,8 +133,9 @@ async fn no_claim_is_lost_when_members_are_killed_and_stopped() {
     let (seen, running, handle) = callers(&cluster.url()).await;
     let (begun, mut round) = (Instant::now(), 0);
     while begun.elapsed() < Duration::from_secs(seconds) || round < 4 {
+        // Between two faults calls run for a moment.
         sleep(Duration::from_millis(500)).await;
-        block_in_place(|| disturb(&cluster, round));
+        block_in_place(|| disturb(&cluster, &seen, round));
         if round % 4 == 3 {
             without_quorum(&cluster, &seen, &handle).await;
         }
@@ -135,7 +146,8 @@ async fn no_claim_is_lost_when_members_are_killed_and_stopped() {
 }
 
 /// The faults of one member, one after the other.
-fn disturb(cluster: &EtcdCluster, round: u32) {
+fn disturb(cluster: &EtcdCluster, seen: &Seen, round: u32) {
+    seen.wait_for_more(30);
     let leader = cluster.leader().unwrap();
     match round % 4 {
         // Another member does not have the latest writes.
@@ -145,7 +157,7 @@ fn disturb(cluster: &EtcdCluster, round: u32) {
                 .find(|member| member.address() != leader.address())
                 .unwrap();
             other.kill().unwrap();
-            std::thread::sleep(Duration::from_millis(500));
+            seen.wait_for_more(30);
             leader.kill().unwrap();
             other.restart().unwrap();
             cluster.leader().unwrap();
@@ -190,11 +202,11 @@ async fn without_quorum(cluster: &EtcdCluster, seen: &Seen, handle: &Idempotency
 async fn redis_with_sentinel_loses_claims_in_a_fail_over() {
     let sentinels = RedisSentinels::start_with(1, ["--appendonly", "yes"]).unwrap();
     let (seen, running, handle) = callers(&sentinels.url()).await;
-    sleep(Duration::from_millis(500)).await;
     block_in_place(|| {
+        seen.wait_for_more(100);
         let (master, replica) = (sentinels.master().unwrap(), sentinels.replica().unwrap());
         replica.kill().unwrap();
-        std::thread::sleep(Duration::from_millis(500));
+        seen.wait_for_more(100);
         master.kill().unwrap();
         replica.restart().unwrap();
         sentinels.wait_for_failover(master).unwrap();
