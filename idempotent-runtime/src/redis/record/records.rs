@@ -239,10 +239,6 @@ fn claim_again_if_full(error: StoreError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use ::redis::aio::ConnectionLike;
-    use ::redis::{Cmd, Pipeline, RedisFuture};
-    use futures_util::FutureExt as _;
-    use futures_util::future::pending;
     use tokio::time::timeout;
 
     use super::*;
@@ -250,6 +246,7 @@ mod tests {
     use crate::redis::client::replicas::Replicas;
     use crate::redis::send::direct::Direct;
     use crate::redis::send::large::Large;
+    use crate::redis::send::large::tests::Silent;
     use crate::redis::send::sender::BatchScope;
 
     type On = (&'static RecordCommands, &'static Sender<RedisConnection>);
@@ -285,29 +282,6 @@ mod tests {
             let claim = records.claim(&sender, key, b"own", ttl);
             assert!(timeout(second, claim).await.is_err());
             assert_eq!(records.oversize.may_exist(), counts, "{key}");
-        }
-    }
-
-    /// A server that never answers.
-    #[derive(Clone)]
-    struct Silent;
-
-    impl ConnectionLike for Silent {
-        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
-            pending().boxed()
-        }
-
-        fn req_packed_commands<'a>(
-            &'a mut self,
-            _: &'a Pipeline,
-            _: usize,
-            _: usize,
-        ) -> RedisFuture<'a, Vec<Value>> {
-            pending().boxed()
-        }
-
-        fn get_db(&self) -> i64 {
-            0
         }
     }
 }

@@ -114,7 +114,7 @@ impl LargeKeys {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use ::redis::aio::ConnectionLike;
     use ::redis::{Cmd, Pipeline, RedisFuture};
     use futures_util::FutureExt as _;
@@ -177,7 +177,7 @@ mod tests {
 
     /// A server that never answers.
     #[derive(Clone)]
-    struct Silent;
+    pub(crate) struct Silent;
 
     impl ConnectionLike for Silent {
         fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
