@@ -19,30 +19,35 @@ use crate::world;
 /// Whether only the store knows when this record expires. Most duplicates meet a record whose first renewal is not due, and ask the
 /// store nothing more.
 pub(crate) fn is_unclear(lease: &Lease, record: &Bytes) -> bool {
+    unclear(lease, record).is_some()
+}
+
+/// A record of which only the store knows when it expires.
+struct Unclear {
+    may_be_kept: bool,
+}
+
+fn unclear(lease: &Lease, record: &Bytes) -> Option<Unclear> {
+    if !Record::may_be_claim(record) {
+        return None;
+    }
     let call = lease.call();
-    let is_unclear = |read: Record<'_>| {
-        kept_claim::may_be(call, &read) || stuck::may_be(call, read.age(world::time_of_day()))
-    };
-    let read = || call.shared.records().read(lease.key(), record);
-    Record::may_be_claim(record) && read().is_some_and(is_unclear)
+    let read = call.shared.records().read(lease.key(), record)?;
+    let may_be_kept = kept_claim::may_be(call, &read);
+    let is_unclear = may_be_kept || stuck::may_be(call, read.age(world::time_of_day()));
+    is_unclear.then_some(Unclear { may_be_kept })
 }
 
 /// The record that has the key. Asks the store how long the record lives, if that [is unclear](is_unclear) and was not asked a moment
 /// ago; without an answer its holder counts as alive.
 pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
     let key = lease.key();
-    if !is_unclear(lease, &record) {
+    let Some(Unclear { may_be_kept }) = unclear(lease, &record) else {
         return Arc::new(SeenRecord::new(key, record));
-    }
+    };
     let (call, asked) = (lease.call(), Instant::now());
     let stuck_keys = call.shared.stuck_keys();
-    let may_be_kept = |read| kept_claim::may_be(call, &read);
-    if (stuck_keys.may_ask(&call.site, &record, asked)
-        || call
-            .shared
-            .records()
-            .read(key, &record)
-            .is_some_and(may_be_kept))
+    if (stuck_keys.may_ask(&call.site, &record, asked) || may_be_kept)
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(key)).await
         && entry.value == record
     {
