@@ -111,31 +111,13 @@ fn code_of(cause: &(dyn StdError + 'static)) -> Option<Code> {
     if let Some(error) = cause.downcast_ref::<DriverError>() {
         return error.code().cloned();
     }
-    let code = Code::from_error(cause);
-    #[cfg(feature = "diesel-async")]
-    let code = code.or_else(|| adapters::diesel_async::code_of(cause));
-    #[cfg(feature = "sea-orm")]
-    let code = code.or_else(|| adapters::sea_orm::code_of(cause));
-    #[cfg(feature = "sqlx-08")]
-    let code = code.or_else(|| adapters::sqlx_08::code_of(cause));
-    #[cfg(feature = "tokio-postgres")]
-    let code = code.or_else(|| adapters::tokio_postgres::code_of(cause));
-    code
+    Code::from_error(cause).or_else(|| adapters::code_of(cause))
 }
 
 /// Whether a driver or a library, but sqlx, found the connection lost.
 fn is_lost(cause: &(dyn StdError + 'static)) -> bool {
     let error = cause.downcast_ref().map(DriverError::kind);
-    let is_lost = error == Some(DriverErrorKind::Lost);
-    #[cfg(feature = "diesel-async")]
-    let is_lost = is_lost || adapters::diesel_async::is_lost(cause);
-    #[cfg(feature = "sea-orm")]
-    let is_lost = is_lost || adapters::sea_orm::is_lost(cause);
-    #[cfg(feature = "sqlx-08")]
-    let is_lost = is_lost || adapters::sqlx_08::is_lost(cause);
-    #[cfg(feature = "tokio-postgres")]
-    let is_lost = is_lost || adapters::tokio_postgres::is_lost(cause);
-    is_lost
+    error == Some(DriverErrorKind::Lost) || adapters::is_lost(cause)
 }
 
 /// Whether a store sent the operation several times. If so, the last answer proves nothing about the earlier sends.

@@ -10,7 +10,7 @@ use sqlx_08::{
 };
 
 use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
-use crate::sql::failure::code::Code;
+use crate::sql::failure::code::{CLOSED_AT_FIRST_MESSAGE, Code};
 
 macro_rules! bound {
     ($statement:expr, $values:expr) => {{
@@ -128,9 +128,7 @@ pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
     match error.downcast_ref() {
         Some(Error::Io(_) | Error::WorkerCrashed) => true,
         // What sqlx reads if a server closes a new connection.
-        Some(Error::Protocol(text)) => {
-            text.starts_with("unexpected response from SSLRequest: 0x00")
-        }
+        Some(Error::Protocol(text)) => text.starts_with(CLOSED_AT_FIRST_MESSAGE),
         _ => false,
     }
 }

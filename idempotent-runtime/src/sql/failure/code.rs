@@ -23,9 +23,11 @@ pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
 /// Whether a server of PostgreSQL closed a new connection before it answered the first message. sqlx 0.9 reads the end of the
 /// connection as the answer 0.
 pub(crate) fn is_closed_at_first_message(error: &sqlx::Error) -> bool {
-    const TEXT: &str = "unexpected response from SSLRequest: 0x00";
-    matches!(error, sqlx::Error::Protocol(text) if text.starts_with(TEXT))
+    matches!(error, sqlx::Error::Protocol(text) if text.starts_with(CLOSED_AT_FIRST_MESSAGE))
 }
+
+/// How sqlx begins the text of that error.
+pub(crate) const CLOSED_AT_FIRST_MESSAGE: &str = "unexpected response from SSLRequest: 0x00";
 
 /// The code of a database's error.
 #[cfg_attr(
