@@ -17,6 +17,9 @@ pub enum Point {
     Delivered(usize),
     /// The server executes this message, but the answer does not arrive.
     Unanswered(usize),
+    /// `PostgreSQL` commits, but the answer does not arrive. The number of a message is not exact if the client sends some without waiting
+    /// for their answers; this point is.
+    CommitUnanswered,
 }
 
 impl Point {
@@ -119,10 +122,15 @@ fn carry(client: TcpStream, server: TcpStream, session: Session) {
     });
 }
 
-fn pass(mut from: &TcpStream, mut to: &TcpStream, session: &Session, passes: fn(&Session) -> bool) {
+fn pass(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    session: &Session,
+    passes: fn(&Session, &[u8]) -> bool,
+) {
     let mut chunk = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut chunk) {
-        if passes(session) && to.write_all(&chunk[..length]).is_err() {
+        if passes(session, &chunk[..length]) && to.write_all(&chunk[..length]).is_err() {
             break;
         }
         if session.is_over() {
@@ -168,7 +176,7 @@ impl Session {
         self.end == End::Closed && matches!(*self.state.lock().unwrap(), State::Cut)
     }
 
-    fn message_passes(&self) -> bool {
+    fn message_passes(&self, _: &[u8]) -> bool {
         let mut state = self.state.lock().unwrap();
         let (State::Answered(at) | State::Sent(at)) = *state else {
             return false;
@@ -184,10 +192,14 @@ impl Session {
         true
     }
 
-    fn answer_passes(&self) -> bool {
+    fn answer_passes(&self, answer: &[u8]) -> bool {
+        let is_at_point = |at| match self.point {
+            Some(Point::CommitUnanswered) => answer.windows(7).any(|word| word == b"COMMIT\0"),
+            point => point == Some(Point::Unanswered(at)),
+        };
         let mut state = self.state.lock().unwrap();
         match *state {
-            State::Sent(at) if self.point == Some(Point::Unanswered(at)) => {
+            State::Sent(at) if is_at_point(at) => {
                 *state = State::Cut;
                 self.reach.send(()).unwrap();
                 false
