@@ -15,6 +15,7 @@ mod supervisor;
 pub use self::etcd::{EtcdCluster, EtcdMember};
 pub use self::mariadb::MariaDbServer;
 pub use self::pgbouncer::PgBouncer;
+pub use self::ports::Port;
 pub use self::postgres::PostgresServer;
 pub use self::redis::{
     Certificates, Direction, ProxyFault, RedisCluster, RedisProxy, RedisSentinels, RedisServer,

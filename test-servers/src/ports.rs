@@ -4,21 +4,25 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 
-/// A port of a server. While it lives, no other server of a test gets this port, also while the server is killed: a client
-/// would take the other server for its own.
+/// A free port for a server of a test. While this value lives, no other server of this crate gets the port, also while the server
+/// is killed: a client would take the other server for its own.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     /// The server uses TCP only, so the same port of UDP marks it as taken. All processes see this, and it ends with the process.
     _mark: UdpSocket,
 }
 
 impl Port {
-    /// A port that nobody has.
+    /// Takes a port on which nothing listens.
     ///
     /// The system gives its clients ports above 32,767. While a server is killed, a client would otherwise get the port of the
     /// server, which then could not start again.
-    pub(crate) fn free() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If the system refuses a socket.
+    pub fn free() -> io::Result<Self> {
         loop {
             let random = RandomState::new().hash_one(());
             let number = 20_000 + (random % 12_000) as u16;
@@ -37,7 +41,8 @@ impl Port {
         }
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// The number of the port.
+    pub fn number(&self) -> u16 {
         self.number
     }
 }

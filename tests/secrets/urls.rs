@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use idempotence_test_servers::{MariaDbServer, PostgresServer, RedisServer};
+use idempotence_test_servers::{MariaDbServer, Port, PostgresServer, RedisServer};
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::{MySqlStore, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -217,10 +217,8 @@ async fn echo_server() -> String {
 async fn a_password_in_any_part_of_a_url_appears_in_no_output() {
     let log = Recording::of_the_process();
     let before = Recorder::count();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .unwrap();
-    assert_no_leak(&urls(&closed.to_string()), &log).await;
+    let closed = Port::free().unwrap();
+    assert_no_leak(&urls(&format!("127.0.0.1:{}", closed.number())), &log).await;
     assert_no_leak(&urls(&echo_server().await), &log).await;
     assert!(Recorder::count() > before, "the log must contain events");
 }

@@ -1,25 +1,21 @@
 //! Connections by TLS.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use idempotence::store::{Bytes, Claim};
 use idempotence::{EtcdStore, Store as _};
-use idempotence_test_servers::EtcdCluster;
+use idempotence_test_servers::{EtcdCluster, Port};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_show_a_certificate() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tls");
     make_certificates(&folder);
     let path = |name: &str| folder.join(name).display().to_string();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = Port::free().unwrap();
+    let port = port.number();
     let listen = format!("--listen-client-urls=http://127.0.0.1:{{port}},https://127.0.0.1:{port}");
     let files = [
         ("cert", "leaf.pem"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
+use idempotence_test_servers::{Port, RedisCluster, RedisSentinels, RedisServer};
 use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::Level;
 use idempotent_runtime::store::Mechanism::Bloom;
@@ -228,10 +228,9 @@ async fn a_deleted_user_is_advised_to_check_the_password() {
 
 #[tokio::test]
 async fn a_node_of_a_cluster_is_recognised() {
-    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let bus = free.local_addr().unwrap().port().to_string();
-    drop(free);
-    let args = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+    let bus = Port::free().unwrap();
+    let bus = &bus.number().to_string();
+    let args = ["--cluster-enabled", "yes", "--cluster-port", bus];
     let server = RedisServer::start_with(args).unwrap();
     let broken = diagnosis(&server.url()).await;
     assert_found(&broken, Level::Problem, "cannot claim: ");

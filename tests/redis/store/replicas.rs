@@ -1,11 +1,10 @@
 //! Writes that wait for replicas, and the durability of a store.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotence_test_servers::{RedisSentinels, RedisServer};
+use idempotence_test_servers::{Port, RedisSentinels, RedisServer};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
 use idempotent_runtime::redis::redis::cluster::ClusterClient;
@@ -557,20 +556,18 @@ async fn a_user_who_may_not_wait_is_refused_when_connecting() {
 async fn in_a_cluster_a_write_waits_for_the_replicas_of_its_key() {
     let node = || {
         // The default port of the cluster bus may be above 65535.
-        let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let bus = free.local_addr().unwrap().port().to_string();
-        drop(free);
+        let bus = Port::free().unwrap();
         let args = [
             "--cluster-enabled",
             "yes",
             "--cluster-port",
-            &bus,
+            &bus.number().to_string(),
             "--repl-diskless-sync-delay",
             "0",
         ];
         (RedisServer::start_with(args).unwrap(), bus)
     };
-    let ((low, bus), (high, _), (replica, _)) = (node(), node(), node());
+    let ((low, bus), (high, _high_bus), (replica, _replica_bus)) = (node(), node(), node());
     for (server, from, to) in [(&low, 0, 8191), (&high, 8192, 16383)] {
         let slots = cmd("CLUSTER")
             .arg("ADDSLOTSRANGE")
@@ -581,7 +578,7 @@ async fn in_a_cluster_a_write_waits_for_the_replicas_of_its_key() {
     }
     let port = low.port().to_string();
     for server in [&high, &replica] {
-        let meet = ["MEET", "127.0.0.1", &port, &bus];
+        let meet = ["MEET", "127.0.0.1", &port, &bus.number().to_string()];
         send(server, cmd("CLUSTER").arg(&meet)).await;
     }
     for server in [&low, &high, &replica] {

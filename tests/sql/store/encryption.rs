@@ -6,7 +6,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 
-use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::{MariaDbServer, Port, PostgresServer};
 use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
 use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
 use idempotent_runtime::sql::sqlx::{MySql, Postgres};
@@ -42,10 +42,8 @@ async fn a_url_that_leaves_the_machine_without_verified_tls_is_warned_of_once() 
     let Some(address) = outer_address() else {
         return;
     };
-    let port = TcpListener::bind((address, 0))
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port();
+    let port = Port::free().unwrap();
+    let port = port.number();
     for (scheme, advice, unverified) in [
         ("postgres", "sslmode=verify-full", "sslmode=require"),
         ("postgresql", "sslmode=verify-full", "ssl-mode=prefer"),
@@ -73,10 +71,8 @@ async fn a_url_that_leaves_the_machine_without_verified_tls_is_warned_of_once() 
 
 #[tokio::test]
 async fn a_url_with_a_verified_server_or_a_local_one_has_no_warning() {
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port();
+    let port = Port::free().unwrap();
+    let port = port.number();
     let mut urls = vec![
         format!("postgres://u:s3cret@127.0.0.1:{port}/d"),
         format!("postgres://u:s3cret@localhost:{port}/d?sslmode=disable"),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use idempotence_test_servers::MariaDbServer;
+use idempotence_test_servers::{MariaDbServer, Port};
 use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use idempotent_runtime::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions,
@@ -155,10 +155,8 @@ async fn a_failed_commit_is_not_treated_as_a_success() {
 
 #[tokio::test]
 async fn a_closed_port_is_reported_at_once_and_without_the_password() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let port = Port::free().unwrap();
+    let closed = format!("127.0.0.1:{}", port.number());
     let postgres = format!("postgres://user:s3cret@{closed}/database");
     let mysql = format!("mysql://user:s3cret@{closed}/database");
     for url in [&postgres, &mysql] {

@@ -1,13 +1,12 @@
 //! One storm: its Redis, its two services, its waves of clients and their faults, and the check.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{env, fmt, fs, io, process};
 
-use idempotence_test_servers::RedisServer;
+use idempotence_test_servers::{Port, RedisServer};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use tokio::sync::Barrier;
@@ -144,6 +143,7 @@ pub async fn storm(setup: Setup) -> io::Result<Outcome> {
     let history = Arc::new(History::open(&folder.join("controller"), 0)?);
     let mut storm = Storm {
         services: Vec::new(),
+        ports: Vec::new(),
         _probe: Probe::start(redis.url(), Arc::clone(&history)),
         history,
         random: random(seed, 3),
@@ -184,6 +184,8 @@ struct Storm {
     setup: Setup,
     redis: RedisServer,
     services: Vec<ServiceProcess>,
+    /// No other server gets the port of a killed service.
+    ports: Vec<Port>,
     history: Arc<History>,
     _probe: Probe,
     folder: PathBuf,
@@ -296,11 +298,10 @@ impl Storm {
 
     /// Starts a service on a free port.
     async fn add_service(&mut self) -> io::Result<()> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-            .local_addr()?
-            .port();
-        let service = self.start(port).await?;
+        let port = Port::free()?;
+        let service = self.start(port.number()).await?;
         self.services.push(service);
+        self.ports.push(port);
         Ok(())
     }
 
