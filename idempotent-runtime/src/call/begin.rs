@@ -23,8 +23,8 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::causes::TxOutcome;
-use crate::sql::retry::{TransactionAttempts, begin, begin_failed, roll_back};
+use crate::sql::block::retry::{TransactionAttempts, begin, begin_failed, roll_back};
+use crate::sql::failure::causes::TxOutcome;
 use crate::sql::{Database, Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 

@@ -7,8 +7,8 @@ use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
 use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::causes::TxOutcome;
 use crate::sql::driver::Driver;
+use crate::sql::failure::causes::TxOutcome;
 use crate::sql::{AsPool, Retry};
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {

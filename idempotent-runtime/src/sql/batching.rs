@@ -26,7 +26,7 @@ use self::ticket::{Ticket, WithdrawOnDrop};
 use super::database::Database;
 use super::database::batch::{Change, ChangeRequest, Failed, Found, Stage};
 use super::failure;
-use super::retryable::is_retryable;
+use super::failure::retryable::is_retryable;
 use crate::batch::{Answer, BatchTypes, Batches, Limits, QueueSender, Route, Transport};
 use crate::broken::broken;
 use crate::store::last_poll::is_last_poll;

@@ -13,7 +13,9 @@ use self::schema::Schema;
 use self::syntax::Syntax;
 
 pub(super) mod batch;
+pub(super) mod checkout;
 pub(super) mod connect;
+pub(super) mod connection;
 pub(super) mod counting;
 pub(super) mod doctor;
 pub(super) mod fencing;
@@ -22,9 +24,11 @@ pub(super) mod records;
 pub(super) mod rows;
 pub(super) mod run;
 pub(super) mod schema;
+pub(super) mod session;
 pub(super) mod statement;
 pub(super) mod syntax;
 pub(super) mod time;
+pub(super) mod url;
 
 /// A supported database: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.
 pub trait Database: sqlx::Database + Sealed {}

@@ -12,11 +12,13 @@ use super::database::Database;
 use super::driver::DriverError;
 use crate::store::{StoreError, StoreErrorKind};
 
+pub(crate) mod causes;
 pub(super) mod code;
 mod explained;
 mod reason;
 #[cfg(test)]
 pub(super) mod refusal;
+pub(super) mod retryable;
 
 pub(crate) use self::code::is_missing_table;
 pub(crate) use self::explained::explained;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use sqlx::Pool;
 use tokio::time::{Instant, sleep};
 
-use super::checkout::Checkout;
 use super::database::Database;
+use super::database::checkout::Checkout;
 use super::failure;
-use super::retryable::is_retryable;
+use super::failure::retryable::is_retryable;
 use crate::store::StoreError;
 
 /// The statements that make the tables on `DB`, for a migration tool.

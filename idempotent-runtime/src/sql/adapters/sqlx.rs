@@ -5,7 +5,7 @@ use std::future::Future;
 use sqlx::Connection as _;
 
 use crate::sql::adapters::reading::Reading;
-use crate::sql::connection::AsConnection;
+use crate::sql::database::connection::AsConnection;
 use crate::sql::database::run::Run as _;
 use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
 

@@ -7,8 +7,8 @@ use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use tokio::runtime::Handle;
 
-use crate::sql::checkout::{Checkout, is_exhausted};
 use crate::sql::database::Database;
+use crate::sql::database::checkout::{Checkout, is_exhausted};
 use crate::sync::Mutex;
 
 /// A connection stays out of the pool for at most this time, so that the pool can test and replace it.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sqlx::pool::PoolOptions;
 use sqlx::{Connection, Database};
 
-use crate::sql::session::{Server, Session};
-use crate::sql::url::UrlParameter;
+use super::session::{Server, Session};
+use super::url::UrlParameter;
 
 /// Turns a URL into connection settings, and describes the server and the session.
 pub trait Connect: Database {

@@ -5,8 +5,8 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{Executor, PgConnection, Postgres, Row, query};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
-use crate::sql::session::{Server, Session, is_loopback};
-use crate::sql::url::{Takes, UrlParameter};
+use crate::sql::database::session::{Server, Session, is_loopback};
+use crate::sql::database::url::{Takes, UrlParameter};
 
 impl Connect for Postgres {
     const SCHEMES: &'static [&'static str] = &["postgres", "postgresql"];

@@ -8,8 +8,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::sql::database::connect::{CONNECT_DEADLINE, Connect};
-use crate::sql::session::{Server, Session};
-use crate::sql::url::{Takes, UrlParameter};
+use crate::sql::database::session::{Server, Session};
+use crate::sql::database::url::{Takes, UrlParameter};
 
 impl Connect for Sqlite {
     const SCHEMES: &'static [&'static str] = &["sqlite"];

@@ -11,10 +11,10 @@ use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 
 use crate::broken::broken;
-use crate::sql::checkout::{Checkout, is_exhausted};
 use crate::sql::database::Database;
+use crate::sql::database::checkout::{Checkout, is_exhausted};
 use crate::sql::failure;
-use crate::sql::retryable::is_retryable;
+use crate::sql::failure::retryable::is_retryable;
 use crate::store::last_poll::is_last_poll;
 use crate::store::{StoreError, StoreErrorKind};
 

@@ -8,10 +8,10 @@ use tokio::time::{sleep, timeout};
 
 use crate::sql::database::Database;
 use crate::sql::database::connect::CONNECT_DEADLINE;
+use crate::sql::database::url::{self, StoreParameters, invalid_url};
 use crate::sql::failure;
+use crate::sql::failure::retryable::is_retryable;
 use crate::sql::migrate::migrate_on;
-use crate::sql::retryable::is_retryable;
-use crate::sql::url::{self, StoreParameters, invalid_url};
 use crate::store::{StoreError, StoreErrorKind};
 
 const PAUSE: Duration = Duration::from_millis(20);

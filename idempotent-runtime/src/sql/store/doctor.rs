@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use sqlx::Pool;
 use tokio::time::timeout;
 
-use crate::sql::checkout::Checkout;
 use crate::sql::database::Database;
+use crate::sql::database::checkout::Checkout;
 use crate::sql::database::doctor::MANY;
+use crate::sql::database::session::Session;
 use crate::sql::failure;
 use crate::sql::migrate::VERSION;
-use crate::sql::session::Session;
 use crate::store::Level::{self, Fine, Note, Problem};
 use crate::store::{Finding, StoreError};
 

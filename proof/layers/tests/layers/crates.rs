@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 29] = [
+const RUNTIME: [&str; 38] = [
     "broken",
     "world",
     "sync",
@@ -24,6 +24,15 @@ const RUNTIME: [&str; 29] = [
     "redis/bloom",
     "redis/doctor",
     "redis",
+    "sql/failure/code",
+    "sql/driver",
+    "sql/database",
+    "sql/postgres",
+    "sql/mysql",
+    "sql/sqlite",
+    "sql/adapters",
+    "sql/failure",
+    "sql/block",
     "sql",
     "result",
     "observe",

@@ -5,9 +5,9 @@ use std::fmt;
 use sqlx::error::DatabaseError;
 use sqlx::{Decode, Encode, Error, Type};
 
-use super::connection::AsConnection;
-use super::database::Database;
 use super::row::{Column, RowValues, explain_table};
+use crate::sql::database::Database;
+use crate::sql::database::connection::AsConnection;
 
 /// Begins an `INSERT` of one row into a table (`user_coupon` or `shop.user_coupon`), unless the row exists.
 ///
@@ -48,7 +48,7 @@ use super::row::{Column, RowValues, explain_table};
 /// timeout is an error, never a duplicate, because the outcome of that transaction is not known.
 ///
 /// PostgreSQL refuses the statement (55000) for a table with a `DEFERRABLE` unique constraint. For such a table, and for
-/// other forms of `INSERT`, write the statement yourself and pass its error to [`duplicate_of`](super::duplicate_of). A
+/// other forms of `INSERT`, write the statement yourself and pass its error to [`duplicate_of`](crate::sql::duplicate_of). A
 /// deferred constraint is checked at the commit, which then fails.
 #[doc(alias("去重表", "dedup"))]
 pub fn insert_once<DB: Database>(table: &str) -> InsertOnce<'_, DB> {
@@ -132,7 +132,7 @@ impl<'a, DB: Database> InsertOnce<'a, DB> {
     /// # Errors
     ///
     /// The errors of the database. A violation of another unique index is an error, and
-    /// [`duplicate_of`](super::duplicate_of) identifies the index. On PostgreSQL an error ends the transaction.
+    /// [`duplicate_of`](crate::sql::duplicate_of) identifies the index. On PostgreSQL an error ends the transaction.
     ///
     /// In a transaction with `REPEATABLE READ` or `SERIALIZABLE`, PostgreSQL refuses the statement with 40001 if the row was
     /// inserted after the transaction began: run the transaction again. Do the same after a deadlock, a lock timeout or a busy

@@ -8,10 +8,10 @@ use sqlx::Pool;
 use sqlx::error::DatabaseError;
 use tokio::time::Instant;
 
-use super::checkout::Checkout;
-use super::database::{Database, lock};
-use super::failure;
-use super::failure::code::is_broken;
+use crate::sql::database::checkout::Checkout;
+use crate::sql::database::{Database, lock};
+use crate::sql::failure;
+use crate::sql::failure::code::is_broken;
 use crate::world;
 
 #[cfg(all(
@@ -22,7 +22,7 @@ use crate::world;
     feature = "sqlite"
 ))]
 mod tests;
-pub(super) mod waiting;
+pub(in crate::sql) mod waiting;
 
 /// Named locks in the table `idempotence_lock`, for work that only one process may do at a time.
 ///
@@ -58,7 +58,7 @@ pub(super) mod waiting;
 /// fence there, as in the example. Use `fence <= $2` if a holder writes the row more than once.
 ///
 /// A fence orders writes. It does not make them happen once: a holder may die after its work and before its release, and
-/// the next holder does the work again. For "once" use a [`transition`](super::transition) or the dedup row, which commit
+/// the next holder does the work again. For "once" use a [`transition`](crate::sql::transition) or the dedup row, which commit
 /// with the work.
 ///
 /// # A separate connection
@@ -81,7 +81,7 @@ pub struct Lock<DB: Database> {
 }
 
 impl<DB: Database> Lock<DB> {
-    /// Uses the table `idempotence_lock` of this database, which [`migrate`](super::migrate) makes. No round trip.
+    /// Uses the table `idempotence_lock` of this database, which [`migrate`](crate::sql::migrate) makes. No round trip.
     pub fn new(pool: Pool<DB>) -> Self {
         Self { pool }
     }

@@ -12,7 +12,7 @@ use sqlx::error::DatabaseError;
 /// | MariaDB | its name alone; `PRIMARY` for the primary key of any table |
 /// | SQLite | its columns as in the message: `orders.user_id, orders.number`; the name of an index with expressions |
 ///
-/// Use this for a hand-written `INSERT`; [`insert_once`](super::insert_once) needs no name. If a row violates several indexes,
+/// Use this for a hand-written `INSERT`; [`insert_once`](crate::sql::insert_once) needs no name. If a row violates several indexes,
 /// the error names only one of them, perhaps not the expected one. On PostgreSQL the error has ended the transaction, unless a
 /// savepoint was set before the `INSERT`.
 ///

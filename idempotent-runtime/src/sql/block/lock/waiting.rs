@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::super::database::{Database, lock};
 use super::{Lock, LockGuard, new_owner, send};
+use crate::sql::database::{Database, lock};
 use crate::world;
 
 impl<DB: Database> Lock<DB> {

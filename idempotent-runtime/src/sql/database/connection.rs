@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlx::pool::PoolConnection;
 use sqlx::{Pool, Transaction};
 
-use super::database::Database;
+use super::Database;
 
 /// A transaction or a connection, from a pool or not. A `&mut` reference to it also implements this trait.
 ///

@@ -5,10 +5,10 @@ use std::fmt;
 
 use sqlx::{Decode, Encode, Error, QueryBuilder, Type};
 
-use super::database::Database;
-use super::failure;
 use super::statement::{BoundValue, Statement};
 use super::unique;
+use crate::sql::database::Database;
+use crate::sql::failure;
 
 /// A row of a table, and the values to set in it.
 pub(super) struct RowValues<'a, DB: Database> {

@@ -46,7 +46,7 @@ pub(crate) struct StoreParameters {
 ///
 /// The error repeats no part of the URL except the name of a parameter: in an invalid URL any part may belong to the
 /// password.
-pub(super) fn check<'a>(
+pub(crate) fn check<'a>(
     url: &'a str,
     known: &[UrlParameter],
 ) -> Result<(Cow<'a, str>, StoreParameters), StoreError> {
@@ -185,7 +185,7 @@ impl Takes {
 }
 
 /// The error of an invalid URL. `reason`: the rest of a sentence that begins with "the URL".
-pub(super) fn invalid_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
+pub(crate) fn invalid_url(reason: impl Into<Cow<'static, str>>) -> StoreError {
     let advice = "the documentation of `SqlStore::connect` has the forms of a URL";
     StoreError::new(StoreErrorKind::Misconfigured, advice)
         .reason(reason)

@@ -26,7 +26,7 @@ pub struct Session {
 
 impl Server<'_> {
     /// Logs a warning if a third party can read the password and the records, or answer in the server's place.
-    pub(super) fn warn(&self, database: &str) {
+    pub(crate) fn warn(&self, database: &str) {
         if self.is_local || self.is_verified {
             return;
         }
@@ -41,13 +41,13 @@ impl Server<'_> {
 }
 
 impl Session {
-    pub(super) const UNKNOWN: Self = Self {
+    pub(crate) const UNKNOWN: Self = Self {
         is_encrypted: None,
         is_local: false,
     };
 
     /// The finding about a session with `server`.
-    pub(super) fn finding(self, server: &Server<'_>) -> Finding {
+    pub(crate) fn finding(self, server: &Server<'_>) -> Finding {
         let write = format!(
             "write `?{}` in the URL, and build sqlx with TLS (its feature `tls-rustls` or `tls-native-tls`)",
             server.verify_parameter
@@ -87,7 +87,7 @@ impl Session {
 /// Whether data sent to this host stays on this machine. Names are not resolved, because an answer from the network does not
 /// prove that the network can be trusted.
 #[cfg(any(test, feature = "mysql", feature = "postgres"))]
-pub(super) fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     use std::net::{IpAddr, Ipv6Addr};
 
     let host = host.strip_suffix('.').unwrap_or(host);

@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::causes::Causes;
-use super::database::Database;
-use super::failure;
-use super::retryable::{is_retryable, is_retryable_with_row};
+use crate::sql::database::Database;
+use crate::sql::failure;
+use crate::sql::failure::causes::Causes;
+use crate::sql::failure::retryable::{is_retryable, is_retryable_with_row};
 use crate::store::StoreError;
 use crate::world;
 

@@ -3,9 +3,9 @@
 use std::error::Error as StdError;
 use std::{io, iter};
 
-use super::adapters;
-use super::driver::{DriverError, DriverErrorKind};
-use super::failure::code::{Code, is_closed_at_first_message};
+use super::code::{Code, is_closed_at_first_message};
+use crate::sql::adapters;
+use crate::sql::driver::{DriverError, DriverErrorKind};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// Whether a transaction that failed with `error` certainly did nothing, and should be retried from its beginning.
@@ -160,8 +160,8 @@ fn names_a_lost_connection(error: &io::Error) -> bool {
 mod tests {
     use thiserror::Error;
 
-    use super::super::failure::refusal::refused;
-    use super::super::failure::{connect_failed, driver_failed, statement_failed};
+    use super::super::refusal::refused;
+    use super::super::{connect_failed, driver_failed, statement_failed};
     use super::*;
 
     /// Error types of callers.

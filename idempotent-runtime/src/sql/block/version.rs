@@ -4,9 +4,9 @@ use std::fmt;
 
 use sqlx::{Decode, Encode, Error, Type};
 
-use super::connection::AsConnection;
-use super::database::Database;
 use super::row::{Condition, RowChange, RowValues, explain_table};
+use crate::sql::database::Database;
+use crate::sql::database::connection::AsConnection;
 
 /// Begins an update of a row of a table (`goods` or `shop.goods`). It changes the row only if the row still has the version
 /// that the caller read.
@@ -35,7 +35,7 @@ use super::row::{Condition, RowChange, RowValues, explain_table};
 /// This is concurrency control, not idempotency. An update that is sent twice **with the version that was read first** is
 /// applied once. The usual mistake is to read again after a conflict, and to send the same deduction with the new version: if
 /// the first update was applied and only its answer was lost, the second update deducts again. Also, two different orders that
-/// read version 1 conflict, although both are valid. Work that must happen once needs a [transition](super::transition) or its
+/// read version 1 conflict, although both are valid. Work that must happen once needs a [transition](crate::sql::transition) or its
 /// own key in the same transaction. So this never retries with another version.
 pub fn versioned_update<DB: Database>(table: &str) -> VersionedUpdate<'_, DB> {
     VersionedUpdate {
@@ -108,11 +108,11 @@ impl<'a, DB: Database> VersionedUpdate<'a, DB> {
 
     /// Changes the row, or returns why it did not change.
     ///
-    /// One round trip if the row is changed, two if not, as for a [transition](super::transition).
+    /// One round trip if the row is changed, two if not, as for a [transition](crate::sql::transition).
     ///
     /// # Errors
     ///
-    /// As for a [transition](super::TransitionUpdate::run): the errors of the database, and
+    /// As for a [transition](crate::sql::TransitionUpdate::run): the errors of the database, and
     /// [`InvalidArgument`](Error::InvalidArgument), also if the version is missing or is the largest integer.
     ///
     /// # Cancellation

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 
-use super::database::records::Records;
+use super::records::Records;
 
 /// A connection that is closed on drop, unless it is reusable: then it returns to the pool.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use sqlx::Error;
 
-use super::database::Database;
+use crate::sql::database::Database;
 
 /// The tables and keys that have been asked for, as [`names`] and the database.
 static ASKED: Mutex<Option<HashSet<String>>> = Mutex::new(None);

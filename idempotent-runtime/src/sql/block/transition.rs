@@ -4,9 +4,9 @@ use std::fmt;
 
 use sqlx::{Decode, Encode, Error, Type};
 
-use super::connection::AsConnection;
-use super::database::Database;
 use super::row::{Condition, RowChange, RowValues, explain_table};
+use crate::sql::database::Database;
+use crate::sql::database::connection::AsConnection;
 
 /// Begins a transition of a row of a table (`orders` or `shop.orders`) from one state to another.
 ///

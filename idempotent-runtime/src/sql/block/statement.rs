@@ -2,7 +2,7 @@
 
 use sqlx::{Arguments, Encode, Error, IntoArguments, QueryBuilder, Type};
 
-use super::database::Database;
+use crate::sql::database::Database;
 
 /// The text of a statement so far, and the values bound in it.
 pub(super) struct Statement<DB: Database> {
