@@ -11,7 +11,7 @@ use idempotent_runtime::store::{
 };
 use tokio::sync::watch;
 
-use super::op::Op;
+use super::op::{Op, with_operations};
 
 /// Counts the operations that are sent to the inner store. A clone shares the counts.
 ///
@@ -127,112 +127,28 @@ impl<S> CountingStore<S> {
     }
 }
 
-#[async_trait]
-impl<S: Store> Wrap for CountingStore<S> {
-    type Inner = S;
+macro_rules! count {
+    ($($operation:ident $op:ident($($given:ident: &$type:ty),+; $($value:ident: $plain:ty),*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl<S: Store> Wrap for CountingStore<S> {
+            type Inner = S;
 
-    fn inner(&self) -> &S {
-        &self.store
-    }
+            fn inner(&self) -> &S {
+                &self.store
+            }
 
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.count_send(Op::Claim).claim(key, value, ttl).await
-    }
+            async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+                self.sent.subscribe.fetch_add(1, Ordering::SeqCst);
+                self.store.subscribe(key).await
+            }
 
-    async fn claim_fenced(
-        &self,
-        key: &str,
-        fence_key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<FencedClaim, StoreError> {
-        let store = self.count_send(Op::ClaimFenced);
-        store.claim_fenced(key, fence_key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let store = self.count_send(Op::Replace);
-        store.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.count_send(Op::Remove).remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.count_send(Op::Get).get(key).await
-    }
-
-    async fn replace_and_notify(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let store = self.count_send(Op::Replace);
-        store.replace_and_notify(key, expected, value, ttl).await
-    }
-
-    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let store = self.count_send(Op::Remove);
-        store.remove_and_notify(key, expected).await
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        self.sent.subscribe.fetch_add(1, Ordering::SeqCst);
-        self.store.subscribe(key).await
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        let store = self.count_send(Op::Exchange);
-        store.exchange(key, expected, value).await
-    }
-
-    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        self.count_send(Op::Count).count(key, attempt, window).await
-    }
-
-    async fn set_insert(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Claim, StoreError> {
-        let store = self.count_send(Op::SetInsert);
-        store.set_insert(set, member, owner, retention).await
-    }
-
-    async fn set_remove(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Swap, StoreError> {
-        let store = self.count_send(Op::SetRemove);
-        store.set_remove(set, member, owner, retention).await
-    }
-
-    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        self.count_send(Op::BloomInsert)
-            .bloom_insert(filter, member)
-            .await
-    }
-
-    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
-        self.count_send(Op::BloomStats).bloom_stats(filter).await
-    }
+            $(
+                async fn $operation(&self, $($given: &$type,)+ $($value: $plain),*) -> Result<$answer, StoreError> {
+                    self.count_send(Op::$op).$operation($($given,)+ $($value),*).await
+                }
+            )+
+        }
+    };
 }
+
+with_operations!(count);

@@ -13,7 +13,7 @@ use idempotent_runtime::store::{
 };
 use tokio::time::sleep;
 
-use super::op::Op;
+use super::op::{Op, with_operations};
 
 /// A fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,156 +170,27 @@ fn lost_reply() -> StoreError {
     StoreError::new(StoreErrorKind::Unknown, "a reply that the test dropped")
 }
 
-#[async_trait]
-impl<S: Store> Wrap for FaultyStore<S> {
-    type Inner = S;
+macro_rules! inject {
+    ($($operation:ident $op:ident($($given:ident: &$type:ty),+; $($value:ident: $plain:ty),*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl<S: Store> Wrap for FaultyStore<S> {
+            type Inner = S;
 
-    fn inner(&self) -> &S {
-        &self.shared.store
-    }
+            fn inner(&self) -> &S {
+                &self.shared.store
+            }
 
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        let (key, value) = (key.to_owned(), value.clone());
-        self.send(Op::Claim, move |shared: Arc<Shared<S>>| async move {
-            shared.store.claim(&key, &value, ttl).await
-        })
-        .await
-    }
-
-    async fn claim_fenced(
-        &self,
-        key: &str,
-        fence_key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<FencedClaim, StoreError> {
-        let (key, fence_key, value) = (key.to_owned(), fence_key.to_owned(), value.clone());
-        self.send(Op::ClaimFenced, move |shared: Arc<Shared<S>>| async move {
-            let store = &shared.store;
-            store.claim_fenced(&key, &fence_key, &value, ttl).await
-        })
-        .await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
-        self.send(Op::Replace, move |shared: Arc<Shared<S>>| async move {
-            shared.store.replace(&key, &expected, &value, ttl).await
-        })
-        .await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let (key, expected) = (key.to_owned(), expected.clone());
-        self.send(Op::Remove, move |shared: Arc<Shared<S>>| async move {
-            shared.store.remove(&key, &expected).await
-        })
-        .await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let key = key.to_owned();
-        self.send(Op::Get, move |shared: Arc<Shared<S>>| async move {
-            shared.store.get(&key).await
-        })
-        .await
-    }
-
-    async fn replace_and_notify(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
-        self.send(Op::Replace, move |shared: Arc<Shared<S>>| async move {
-            let store = &shared.store;
-            store.replace_and_notify(&key, &expected, &value, ttl).await
-        })
-        .await
-    }
-
-    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let (key, expected) = (key.to_owned(), expected.clone());
-        self.send(Op::Remove, move |shared: Arc<Shared<S>>| async move {
-            shared.store.remove_and_notify(&key, &expected).await
-        })
-        .await
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        let (key, expected, value) = (key.to_owned(), expected.clone(), value.clone());
-        self.send(Op::Exchange, move |shared: Arc<Shared<S>>| async move {
-            shared.store.exchange(&key, &expected, &value).await
-        })
-        .await
-    }
-
-    async fn count(&self, key: &str, attempt: u128, window: Duration) -> Result<Count, StoreError> {
-        let key = key.to_owned();
-        self.send(Op::Count, move |shared: Arc<Shared<S>>| async move {
-            shared.store.count(&key, attempt, window).await
-        })
-        .await
-    }
-
-    async fn set_insert(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Claim, StoreError> {
-        let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
-        self.send(Op::SetInsert, move |shared: Arc<Shared<S>>| async move {
-            shared
-                .store
-                .set_insert(&set, &member, &owner, retention)
-                .await
-        })
-        .await
-    }
-
-    async fn set_remove(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Swap, StoreError> {
-        let (set, member, owner) = (set.to_owned(), member.to_owned(), owner.clone());
-        self.send(Op::SetRemove, move |shared: Arc<Shared<S>>| async move {
-            let store = &shared.store;
-            store.set_remove(&set, &member, &owner, retention).await
-        })
-        .await
-    }
-
-    async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        let (filter, member) = (filter.clone(), member.to_owned());
-        self.send(Op::BloomInsert, move |shared: Arc<Shared<S>>| async move {
-            shared.store.bloom_insert(&filter, &member).await
-        })
-        .await
-    }
-
-    async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
-        let filter = filter.clone();
-        self.send(Op::BloomStats, move |shared: Arc<Shared<S>>| async move {
-            shared.store.bloom_stats(&filter).await
-        })
-        .await
-    }
+            $(
+                async fn $operation(&self, $($given: &$type,)+ $($value: $plain),*) -> Result<$answer, StoreError> {
+                    $(let $given = $given.to_owned();)+
+                    let apply = move |shared: Arc<Shared<S>>| async move {
+                        shared.store.$operation($(&$given,)+ $($value),*).await
+                    };
+                    self.send(Op::$op, apply).await
+                }
+            )+
+        }
+    };
 }
+
+with_operations!(inject);

@@ -46,3 +46,26 @@ impl Op {
         Self::BloomStats,
     ];
 }
+
+/// Calls a macro with each operation of a store: its name, its [`Op`], its arguments by reference, then those by value, and
+/// its answer.
+macro_rules! with_operations {
+    ($call:ident) => {
+        $call! {
+            claim Claim(key: &str, value: &Bytes; ttl: Duration) -> Claim;
+            claim_fenced ClaimFenced(key: &str, fence_key: &str, value: &Bytes; ttl: Duration) -> FencedClaim;
+            replace Replace(key: &str, expected: &Bytes, value: &Bytes; ttl: Duration) -> Swap;
+            remove Remove(key: &str, expected: &Bytes;) -> Swap;
+            get Get(key: &str;) -> Option<Entry>;
+            replace_and_notify Replace(key: &str, expected: &Bytes, value: &Bytes; ttl: Duration) -> Swap;
+            remove_and_notify Remove(key: &str, expected: &Bytes;) -> Swap;
+            exchange Exchange(key: &str, expected: &Bytes, value: &Bytes;) -> Swap;
+            count Count(key: &str; attempt: u128, window: Duration) -> Count;
+            set_insert SetInsert(set: &str, member: &[u8], owner: &Bytes; retention: Duration) -> Claim;
+            set_remove SetRemove(set: &str, member: &[u8], owner: &Bytes; retention: Duration) -> Swap;
+            bloom_insert BloomInsert(filter: &BloomFilter, member: &[u8];) -> Hint;
+            bloom_stats BloomStats(filter: &BloomFilter;) -> Option<BloomStats>;
+        }
+    };
+}
+pub(crate) use with_operations;
