@@ -2,13 +2,11 @@
 //!
 //! The key of the call, the order and the payment are in one transaction, which `connection.transaction` begins and commits.
 
-use std::time::Duration;
-
-use diesel::{ConnectionError, ExpressionMethods as _};
+use diesel::{ConnectionError, ExpressionMethods as _, OptionalExtension as _, QueryDsl as _};
 use diesel_async::{
     AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _,
 };
-use idempotence::sql::{self, sqlx::Postgres};
+use idempotence::sql::{self, Retry, sqlx::Postgres};
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
 
 diesel::table! {
@@ -16,6 +14,7 @@ diesel::table! {
         id -> BigInt,
         no -> Text,
         cents -> BigInt,
+        state -> Text,
     }
 }
 
@@ -32,6 +31,8 @@ pub enum OrderError {
     /// The call was refused, for example as a duplicate with another amount.
     #[error(transparent)]
     Refused(#[from] Error),
+    #[error("no paid order has this id")]
+    NotPaid,
     /// A statement failed. A message of its own keeps the whole error as the source, so that a deadlock is recognized.
     #[error("a statement failed")]
     Database(#[from] diesel::result::Error),
@@ -51,7 +52,8 @@ impl Shop {
     pub async fn open(url: &str) -> Result<Self, OrderError> {
         let mut connection = AsyncPgConnection::establish(url).await?;
         connection.batch_execute(sql::schema::<Postgres>()).await?;
-        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL); \
+        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL, \
+                      state TEXT NOT NULL DEFAULT 'PAID'); \
                       CREATE TABLE payment (order_id BIGINT PRIMARY KEY REFERENCES orders, cents BIGINT NOT NULL)";
         connection.batch_execute(tables).await?;
         // Only the prefix of the handle's keys is used: the row is in the database.
@@ -62,16 +64,9 @@ impl Shop {
 
     /// Places an order with its payment. A second call with the same number gets the id of the first order.
     pub async fn place(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
-        for attempt in 1_u32.. {
-            match self.attempt(order_no, cents).await {
-                // A deadlock, or a lost connection, also during the `COMMIT`: the row says whether the order exists.
-                Err(error) if attempt < 10 && sql::is_retryable_with_row(&error) => {
-                    tokio::time::sleep(Duration::from_millis(20) * attempt).await;
-                }
-                outcome => return outcome,
-            }
-        }
-        unreachable!("the last attempt returns")
+        // Also after a lost connection, and a `COMMIT` whose reply was lost: the row says whether the order exists.
+        let policy = Retry::with_row();
+        policy.run(|| self.attempt(order_no, cents)).await
     }
 
     async fn attempt(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
@@ -100,5 +95,24 @@ impl Shop {
             .execute(tx)
             .await?;
         Ok(id)
+    }
+
+    /// Ships a paid order. `false`: another call has shipped it. Further work of the shipment belongs in this transaction.
+    pub async fn ship(&self, id: i64) -> Result<bool, OrderError> {
+        let mut connection = AsyncPgConnection::establish(&self.url).await?;
+        let ship = async |tx: &mut AsyncPgConnection| {
+            let order = orders::table.find(id);
+            let ship = diesel::update(order.filter(orders::state.eq("PAID")));
+            let is_first = ship.set(orders::state.eq("SHIPPED")).execute(tx).await? == 1;
+            if !is_first {
+                let state = order.select(orders::state).for_update();
+                let state: Option<String> = state.first(tx).await.optional()?;
+                if state.as_deref() != Some("SHIPPED") {
+                    return Err(OrderError::NotPaid);
+                }
+            }
+            Ok(is_first)
+        };
+        connection.transaction(ship).await
     }
 }

@@ -2,17 +2,14 @@
 //!
 //! The key of the call, the order and the payment are in one transaction, which the caller begins and commits.
 
-use std::time::Duration;
-
-use idempotence::sql::{self, sqlx::Postgres};
+use idempotence::sql::{self, Retry, sqlx::Postgres};
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
-use sea_orm::{
-    ActiveModelTrait as _, ConnectionTrait as _, Database, DatabaseConnection, DatabaseTransaction,
-    DbErr, Set, TransactionTrait as _,
-};
+use sea_orm::prelude::*;
+use sea_orm::{Database, DatabaseTransaction, QuerySelect as _, Set, TransactionTrait as _};
 
 pub mod orders {
     use sea_orm::entity::prelude::*;
+    #[sea_orm::model]
     #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
     #[sea_orm(table_name = "orders")]
     pub struct Model {
@@ -20,14 +17,14 @@ pub mod orders {
         pub id: i64,
         pub no: String,
         pub cents: i64,
+        pub state: String,
     }
-    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-    pub enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
 }
 
 pub mod payment {
     use sea_orm::entity::prelude::*;
+    #[sea_orm::model]
     #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
     #[sea_orm(table_name = "payment")]
     pub struct Model {
@@ -35,8 +32,6 @@ pub mod payment {
         pub order_id: i64,
         pub cents: i64,
     }
-    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-    pub enum Relation {}
     impl ActiveModelBehavior for ActiveModel {}
 }
 
@@ -46,66 +41,53 @@ pub enum OrderError {
     /// The call was refused, for example as a duplicate with another amount.
     #[error(transparent)]
     Refused(#[from] Error),
+    #[error("no paid order has this id")]
+    NotPaid,
     #[error(transparent)]
     Database(#[from] DbErr),
 }
 
 /// The service.
 pub struct Shop {
-    database: DatabaseConnection,
+    db: DatabaseConnection,
     idempotency: Idempotency,
 }
 
 impl Shop {
     /// Connects to the database at `url`, and makes its tables.
     pub async fn open(url: &str) -> Result<Self, OrderError> {
-        let database = Database::connect(url).await?;
-        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL); \
+        let db = Database::connect(url).await?;
+        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL, \
+                      state TEXT NOT NULL DEFAULT 'PAID'); \
                       CREATE TABLE payment (order_id BIGINT PRIMARY KEY REFERENCES orders, cents BIGINT NOT NULL)";
-        database.execute_unprepared(tables).await?;
-        let schema = sql::schema::<Postgres>();
-        database.execute_unprepared(schema).await?;
+        db.execute_unprepared(tables).await?;
+        db.execute_unprepared(sql::schema::<Postgres>()).await?;
         // Only the prefix of the handle's keys is used: the row is in the database.
         let idempotency = Idempotency::new(MemoryStore::new());
-        Ok(Self {
-            database,
-            idempotency,
-        })
+        Ok(Self { db, idempotency })
     }
 
     /// Places an order with its payment. A second call with the same number gets the id of the first order.
     pub async fn place(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
-        for attempt in 1_u32.. {
-            match self.attempt(order_no, cents).await {
-                // A deadlock, or a lost connection, also during the `COMMIT`: the row says whether the order exists.
-                Err(error) if attempt < 10 && sql::is_retryable_with_row(&error) => {
-                    tokio::time::sleep(Duration::from_millis(20) * attempt).await;
-                }
-                outcome => return outcome,
-            }
-        }
-        unreachable!("the last attempt returns")
+        // Also after a lost connection, and a `COMMIT` whose reply was lost: the row says whether the order exists.
+        let policy = Retry::with_row();
+        policy.run(|| self.attempt(order_no, cents)).await
     }
 
     async fn attempt(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
-        let tx = self.database.begin().await?;
-        let id = self.insert(&tx, order_no, cents).await?;
+        let tx = self.db.begin().await?;
+        let id = self.add(&tx, order_no, cents).await?;
         tx.commit().await?;
         Ok(id)
     }
 
     #[idempotent(
-        name = "orders.place", using = self.idempotency, key = order_no, payload = cents, ttl = "7d",
+        name = "orders.place", using = self.idempotency, key = no, payload = cents, ttl = "7d",
         replay = true, tx = tx
     )]
-    async fn insert(
-        &self,
-        tx: &DatabaseTransaction,
-        order_no: &str,
-        cents: i64,
-    ) -> Result<i64, OrderError> {
+    async fn add(&self, tx: &DatabaseTransaction, no: &str, cents: i64) -> Result<i64, OrderError> {
         let order = orders::ActiveModel {
-            no: Set(order_no.to_owned()),
+            no: Set(no.to_owned()),
             cents: Set(cents),
             ..Default::default()
         };
@@ -116,5 +98,23 @@ impl Shop {
         };
         payment.insert(tx).await?;
         Ok(order.id)
+    }
+
+    /// Ships a paid order. `false`: another call has shipped it. Further work of the shipment belongs in this transaction.
+    pub async fn ship(&self, id: i64) -> Result<bool, OrderError> {
+        let tx = self.db.begin().await?;
+        let ship = orders::Entity::update_many().filter(orders::Column::Id.eq(id));
+        let ship = ship.filter(orders::Column::State.eq("PAID"));
+        let ship = ship.col_expr(orders::Column::State, Expr::value("SHIPPED"));
+        let is_first = ship.exec(&tx).await?.rows_affected == 1;
+        if !is_first {
+            let order = orders::Entity::find_by_id(id).lock_exclusive();
+            let order = order.one(&tx).await?;
+            if order.is_none_or(|order| order.state != "SHIPPED") {
+                return Err(OrderError::NotPaid);
+            }
+        }
+        tx.commit().await?;
+        Ok(is_first)
     }
 }

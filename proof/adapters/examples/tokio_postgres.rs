@@ -2,10 +2,8 @@
 //!
 //! The key of the call, the order and the payment are in one transaction, which the caller begins and commits.
 
-use std::time::Duration;
-
 use deadpool_postgres::{Manager, Pool, PoolError};
-use idempotence::sql::{self, sqlx::Postgres};
+use idempotence::sql::{self, Retry, sqlx::Postgres};
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
 use tokio_postgres::{NoTls, Transaction};
 
@@ -15,6 +13,8 @@ pub enum OrderError {
     /// The call was refused, for example as a duplicate with another amount.
     #[error(transparent)]
     Refused(#[from] Error),
+    #[error("no paid order has this id")]
+    NotPaid,
     /// A statement failed. A message of its own keeps the whole error as the source, so that a lost connection is recognized.
     #[error("a statement failed")]
     Database(#[from] tokio_postgres::Error),
@@ -37,7 +37,8 @@ impl Shop {
         let pool = pool.expect("a pool without timeouts needs no runtime");
         let client = pool.get().await?;
         client.batch_execute(sql::schema::<Postgres>()).await?;
-        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL); \
+        let tables = "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, no TEXT NOT NULL, cents BIGINT NOT NULL, \
+                      state TEXT NOT NULL DEFAULT 'PAID'); \
                       CREATE TABLE payment (order_id BIGINT NOT NULL REFERENCES orders, cents BIGINT NOT NULL)";
         client.batch_execute(tables).await?;
         // Only the prefix of the handle's keys is used: the row is in the database.
@@ -47,16 +48,9 @@ impl Shop {
 
     /// Places an order with its payment. A second call with the same number gets the id of the first order.
     pub async fn place(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
-        for attempt in 1_u32.. {
-            match self.attempt(order_no, cents).await {
-                // A deadlock, or a lost connection, also during the `COMMIT`: the row says whether the order exists.
-                Err(error) if attempt < 10 && sql::is_retryable_with_row(&error) => {
-                    tokio::time::sleep(Duration::from_millis(20) * attempt).await;
-                }
-                outcome => return outcome,
-            }
-        }
-        unreachable!("the last attempt returns")
+        // Also after a lost connection, and a `COMMIT` whose reply was lost: the row says whether the order exists.
+        let policy = Retry::with_row();
+        policy.run(|| self.attempt(order_no, cents)).await
     }
 
     async fn attempt(&self, order_no: &str, cents: i64) -> Result<i64, OrderError> {
@@ -83,5 +77,22 @@ impl Shop {
         let payment = "INSERT INTO payment (order_id, cents) VALUES ($1, $2)";
         tx.execute(payment, &[&id, &cents]).await?;
         Ok(id)
+    }
+
+    /// Ships a paid order. `false`: another call has shipped it. Further work of the shipment belongs in this transaction.
+    pub async fn ship(&self, id: i64) -> Result<bool, OrderError> {
+        let mut client = self.pool.get().await?;
+        let tx = client.transaction().await?;
+        let ship = "UPDATE orders SET state = 'SHIPPED' WHERE id = $1 AND state = 'PAID'";
+        let is_first = tx.execute(ship, &[&id]).await? == 1;
+        if !is_first {
+            let state = "SELECT state FROM orders WHERE id = $1 FOR UPDATE";
+            let order = tx.query_opt(state, &[&id]).await?;
+            if order.is_none_or(|order| order.get::<_, &str>(0) != "SHIPPED") {
+                return Err(OrderError::NotPaid);
+            }
+        }
+        tx.commit().await?;
+        Ok(is_first)
     }
 }

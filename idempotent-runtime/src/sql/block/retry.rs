@@ -131,6 +131,49 @@ impl Retry {
         }
     }
 
+    /// Runs `attempt` until it succeeds, as long as this policy allows: [`retry`] for a library other than sqlx 0.9. `attempt`
+    /// begins a transaction of that library, runs the guarded call in it, and commits it.
+    ///
+    /// ```
+    /// # use idempotent_runtime as idempotence;
+    /// # use idempotence::sql::Retry;
+    /// # struct Shop;
+    /// # impl Shop {
+    /// #     async fn attempt(&self, _: &str) -> Result<i64, std::io::Error> { Ok(1) }
+    /// async fn pay(&self, order_no: &str) -> Result<i64, std::io::Error> {
+    ///     Retry::with_row().run(|| self.attempt(order_no)).await
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// It sends nothing itself. An attempt must return its first error, and roll back before, as by dropping the transaction.
+    /// [`when_nothing_was_done`](Self::when_nothing_was_done) does not repeat a `BEGIN` whose connection was lost.
+    ///
+    /// # Errors
+    ///
+    /// The error of the last attempt, as for [`retry`].
+    ///
+    /// # Cancellation
+    ///
+    /// As for [`retry`], if a dropped attempt rolls back.
+    pub async fn run<T, E, Via, F>(self, mut attempt: impl FnMut() -> F) -> Result<T, E>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: Causes<Via>,
+    {
+        let mut attempts = TransactionAttempts::new(self);
+        loop {
+            let error = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let again = (self.is_retryable)(error.first_cause());
+            if !again || !attempts.pause().await {
+                return Err(error);
+            }
+        }
+    }
+
     /// Sets the largest number of attempts, including the first. The transaction runs at least once.
     pub const fn tries(mut self, most: u32) -> Self {
         self.tries = most;
@@ -255,12 +298,42 @@ const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use tokio::time::advance;
 
     use super::*;
+    use crate::sql::driver::DriverError;
 
     fn policy() -> Retry {
         Retry::when_nothing_was_done()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_of_any_library_runs_until_it_succeeds_or_may_not_be_repeated() {
+        let conflict = || DriverError::postgres("40001", "on purpose");
+        let lost = || DriverError::lost("on purpose");
+        let other = || DriverError::other("on purpose");
+        let outcomes = [Err(conflict()), Err(conflict()), Ok(7), Ok(8)];
+        let mut outcomes = outcomes.into_iter();
+        let done = policy().run(|| ready(outcomes.next().unwrap())).await;
+        assert_eq!(done.unwrap(), 7);
+        for (policy, error, expected) in [
+            (policy(), &conflict as &dyn Fn() -> DriverError, 10),
+            (policy(), &lost, 1),
+            (policy(), &other, 1),
+            (Retry::with_row(), &lost, 10),
+            (Retry::with_row().tries(3), &lost, 3),
+            (Retry::with_row(), &other, 1),
+        ] {
+            let mut made = 0;
+            let attempt = || {
+                made += 1;
+                ready(Err::<(), _>(error()))
+            };
+            policy.run(attempt).await.unwrap_err();
+            assert_eq!(made, expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

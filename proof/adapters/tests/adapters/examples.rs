@@ -9,6 +9,8 @@ use crate::setting::Database;
 mod diesel_async_example;
 #[path = "../../examples/sea_orm.rs"]
 mod sea_orm_example;
+#[path = "../../examples/sqlx_08.rs"]
+mod sqlx_08_example;
 #[path = "../../examples/tokio_postgres.rs"]
 mod tokio_postgres_example;
 
@@ -28,6 +30,11 @@ macro_rules! example {
             // Two calls at once, one of which waits for the other.
             let both = tokio::join!(shop.place("2026-0043", 1), shop.place("2026-0043", 1));
             assert_eq!(both.0.unwrap(), both.1.unwrap());
+            let mut both: [_; 2] = tokio::join!(shop.ship(id), shop.ship(id)).into();
+            both.sort_by_key(|is_first| matches!(is_first, Ok(true)));
+            assert!(matches!(both, [Ok(false), Ok(true)]), "{both:?}");
+            let unknown = shop.ship(id + 99).await.unwrap_err();
+            assert!(matches!(unknown, OrderError::NotPaid), "{unknown:?}");
             assert_eq!(database.number("SELECT count(*) FROM orders").await, 2);
             assert_eq!(database.payments().await, 2);
         }
@@ -40,3 +47,4 @@ example!(
 );
 example!(an_order_in_diesel_is_placed_once, diesel_async_example);
 example!(an_order_in_sea_orm_is_placed_once, sea_orm_example);
+example!(an_order_in_sqlx_08_is_placed_once, sqlx_08_example);
