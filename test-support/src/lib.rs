@@ -9,6 +9,8 @@
 )]
 
 #[cfg(feature = "stores")]
+pub mod blocked;
+#[cfg(feature = "stores")]
 pub mod databases;
 #[cfg(feature = "stores")]
 pub mod dropping;

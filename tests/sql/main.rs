@@ -28,7 +28,6 @@ macro_rules! on_every_server {
     };
 }
 
-mod blocked;
 #[cfg(target_os = "linux")]
 mod clock;
 mod crash;

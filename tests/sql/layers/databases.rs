@@ -4,9 +4,9 @@ use std::fmt::Debug;
 
 use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite};
 
-use crate::blocked::Blocked;
 use crate::layers::states::{Number, Word};
 use crate::layers::status::Status;
+use support::blocked::Blocked;
 use support::databases::{Fresh, Value};
 use support::implies::Implies;
 

@@ -4,11 +4,11 @@ use idempotent_runtime::sql::{self, Transition};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{Connection, MySql};
 
-use crate::blocked::Blocked as _;
 use crate::layers::databases::Subject as _;
 use crate::layers::states::every_answer;
 use crate::layers::status::Status;
 use crate::layers::tables::{coupons, orders, pay, put, run, status, take, taken};
+use support::blocked::Blocked as _;
 use support::databases::Fresh;
 
 fn number(error: &sqlx::Error) -> u16 {

@@ -3,10 +3,10 @@
 use idempotent_runtime::sql::{self, Transition};
 use sqlx::{AssertSqlSafe, Connection, Error, Postgres};
 
-use crate::blocked::Blocked as _;
 use crate::layers::states::every_answer;
 use crate::layers::status::Status;
 use crate::layers::tables::{coupons, orders, pay, put, run, status, take};
+use support::blocked::Blocked as _;
 use support::databases::Fresh;
 
 fn code(error: &Error) -> String {

@@ -8,9 +8,9 @@ use idempotent_runtime::{SqliteStore, Store};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use crate::blocked::Blocked;
 use crate::measure::TRIES;
 use crate::store::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
+use support::blocked::Blocked;
 use support::databases::Kind as _;
 
 /// Far less than the timeouts of the databases.

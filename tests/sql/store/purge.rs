@@ -10,9 +10,9 @@ use idempotent_runtime::{SqlStore, Store};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::blocked::Blocked;
 use crate::store::databases::{Fresh, MAX_WAIT, SHORT, TTL, VALUE, leave_expired, narrow, store};
 use crate::store::races::claimed;
+use support::blocked::Blocked;
 
 on_every_database! {
     expired_records_are_purged_in_batches

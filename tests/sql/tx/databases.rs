@@ -3,8 +3,8 @@
 use idempotent_runtime::{Idempotency, SqlStore, sql};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, Transaction};
 
-use crate::blocked::Blocked;
 use crate::tx::{Trouble, paying};
+use support::blocked::Blocked;
 use support::databases::Kind;
 
 pub(crate) type Tx<DB> = Transaction<'static, DB>;

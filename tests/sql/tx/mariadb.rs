@@ -8,9 +8,9 @@ use idempotent_runtime::Error;
 use sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection, Transaction};
 use tokio::time::timeout;
 
-use crate::blocked::Blocked as _;
 use crate::tx::databases::{Tx, insert, pay, pay_and_commit, payments, pool, pool_at, rows};
 use crate::tx::{MAX_WAIT, Trouble, causes, handle, is_retryable, paying, take_outcomes};
+use support::blocked::Blocked as _;
 
 #[tokio::test]
 async fn a_deadlock_after_a_rollback_is_not_treated_as_a_duplicate() {

@@ -7,9 +7,9 @@ use idempotent_runtime::Error;
 use sqlx::{AssertSqlSafe, Executor as _, PgConnection, Postgres};
 use tokio::time::timeout;
 
-use crate::blocked::Blocked as _;
 use crate::tx::databases::{insert, pay, pay_and_commit, pool};
 use crate::tx::{MAX_WAIT, Trouble, causes, handle, is_retryable, paying};
+use support::blocked::Blocked as _;
 
 async fn lock_timeout(tx: &mut PgConnection) -> String {
     let timeout = sqlx::query_scalar("SHOW lock_timeout");

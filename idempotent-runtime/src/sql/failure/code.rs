@@ -49,7 +49,8 @@ impl Code {
         match self {
             Self::State(state) => state == "42P01",
             Self::MySql(number, _) => *number == 1146,
-            Self::Sqlite(code) => *code == 1 && message.starts_with("no such table"),
+            // A library may write its own words before the message of SQLite.
+            Self::Sqlite(code) => *code == 1 && message.contains("no such table: "),
         }
     }
 

@@ -7,10 +7,11 @@ use tokio_postgres::{Error, NoTls};
 use crate::setting::Trouble;
 use crate::tokio_postgres as plain;
 
-#[path = "suite.rs"]
+#[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
 
+type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = Transaction<'a>;
 const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
@@ -48,10 +49,6 @@ async fn commit(tx: Tx<'_>) -> Result<(), Error> {
 
 async fn rollback(tx: Tx<'_>) {
     tx.rollback().await.unwrap();
-}
-
-async fn send(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
-    tx.batch_execute(statement).await
 }
 
 use plain::send_in;

@@ -20,7 +20,7 @@ macro_rules! example {
         async fn $test() {
             use $example::{OrderError, Shop};
 
-            let database = Database::empty().await;
+            let database = Database::<sqlx::Postgres>::empty().await;
             let shop = Shop::open(&database.url).await.unwrap();
             let id = shop.place("2026-0042", 500).await.unwrap();
             assert_eq!(shop.place("2026-0042", 500).await.unwrap(), id);

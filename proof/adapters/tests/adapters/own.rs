@@ -9,10 +9,11 @@ use tokio_postgres::{Client, Error, NoTls};
 
 use crate::setting::Trouble;
 
-#[path = "suite.rs"]
+#[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
 
+type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = &'a mut Session;
 const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
@@ -102,7 +103,9 @@ fn driver<'a>(tx: &'a mut Tx<'_>) -> &'a mut Session {
     tx
 }
 
-#[idempotent(name = "orders.pay", using = handle, key = order, ttl = "1h", replay = true, tx = tx)]
+#[idempotent(
+    name = "orders.pay", using = handle, key = order, ttl = "1h", wait = "1m", replay = true, tx = tx
+)]
 async fn pay(
     handle: &Idempotency,
     tx: &mut Session,
@@ -121,10 +124,6 @@ async fn commit(tx: Tx<'_>) -> Result<(), Error> {
 
 async fn rollback(tx: Tx<'_>) {
     tx.0.batch_execute("ROLLBACK").await.unwrap();
-}
-
-async fn send(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
-    tx.0.batch_execute(statement).await
 }
 
 async fn send_in(tx: &mut Session, statement: &str) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! SeaORM.
+//! SeaORM, on each database.
 
 use idempotence::{Idempotency, idempotent};
 use sea_orm::{
@@ -8,9 +8,9 @@ use sea_orm::{
 
 use crate::setting::Trouble;
 
-#[path = "suite.rs"]
-#[allow(clippy::duplicate_mod)]
-mod suite;
+mod mariadb;
+mod postgres;
+mod sqlite;
 
 type LibraryError = DbErr;
 type Tx<'a> = DatabaseTransaction;
@@ -35,7 +35,9 @@ fn driver(tx: &mut DatabaseTransaction) -> &mut DatabaseTransaction {
     tx
 }
 
-#[idempotent(name = "orders.pay", using = handle, key = order, ttl = "1h", replay = true, tx = tx)]
+#[idempotent(
+    name = "orders.pay", using = handle, key = order, ttl = "1h", wait = "1m", replay = true, tx = tx
+)]
 async fn pay(
     handle: &Idempotency,
     tx: &DatabaseTransaction,
@@ -54,10 +56,6 @@ async fn commit(tx: DatabaseTransaction) -> Result<(), DbErr> {
 
 async fn rollback(tx: DatabaseTransaction) {
     tx.rollback().await.unwrap();
-}
-
-async fn send(tx: &mut DatabaseTransaction, statement: &str) -> Result<(), DbErr> {
-    send_in(tx, statement).await
 }
 
 async fn send_in(tx: &mut DatabaseTransaction, statement: &str) -> Result<(), DbErr> {

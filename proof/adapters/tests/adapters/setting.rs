@@ -4,12 +4,14 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use idempotence::{Error, GuardedCall, Idempotency, MemoryStore, sql};
-use idempotence_test_servers::PostgresServer;
-use sqlx::PgPool;
-use tokio::time::timeout;
+use sqlx::{MySql, Pool, Postgres, Sqlite};
+use support::blocked::Blocked;
 
 /// How long a test waits for an event that must happen, also on a slow machine.
 pub(crate) const MAX_WAIT: Duration = Duration::from_mins(2);
+
+/// How long a duplicate waits, if its test is not about that time.
+const DUPLICATE_WAIT: Duration = Duration::from_mins(1);
 
 /// The error of a body: of the guard, or of the library.
 #[derive(Debug, thiserror::Error)]
@@ -30,35 +32,85 @@ impl<E: StdError + 'static> Trouble<E> {
     }
 }
 
+/// What differs between the databases.
+pub(crate) trait Subject: Blocked {
+    /// Makes all rows old.
+    const EXPIRE: &'static str;
+    /// Selects four values and NULL, once for each account.
+    const VALUES: &'static str;
+    /// The constraint of the accounts, if the database names it in a field of the error.
+    const CONSTRAINT: Option<&'static str> = None;
+    /// Ends the own session.
+    const KILL: &'static str = "";
+}
+
+impl Subject for Postgres {
+    const EXPIRE: &'static str =
+        "UPDATE idempotence SET expires_at = statement_timestamp() - interval '1 hour'";
+    const VALUES: &'static str = "SELECT $1, $2, $3, $4, NULL::bigint FROM account";
+    const CONSTRAINT: Option<&'static str> = Some("account_pkey");
+    const KILL: &'static str = "SELECT pg_terminate_backend(pg_backend_pid())";
+}
+
+impl Subject for MySql {
+    const EXPIRE: &'static str =
+        "UPDATE idempotence SET expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR";
+    const VALUES: &'static str = "SELECT CAST(? AS CHAR), CAST(? AS BINARY), CAST(? AS SIGNED), CAST(? AS DOUBLE), \
+                                  CAST(NULL AS SIGNED) FROM account";
+    const KILL: &'static str = "KILL CONNECTION_ID()";
+}
+
+impl Subject for Sqlite {
+    const EXPIRE: &'static str = "UPDATE idempotence SET expires_at = 0";
+    const VALUES: &'static str = "SELECT ?1, ?2, ?3, ?4, NULL FROM account";
+}
+
 /// A database with the tables, and a pool of sqlx that observes it.
-pub(crate) struct Database {
+pub(crate) struct Database<DB: Subject> {
     pub(crate) url: String,
-    pub(crate) pool: PgPool,
+    pub(crate) pool: Pool<DB>,
     pub(crate) handle: Idempotency,
 }
 
-impl Database {
+impl<DB: Subject> Database<DB> {
     pub(crate) async fn new() -> Self {
         let database = Self::empty().await;
         sql::migrate(&database.pool).await.unwrap();
-        let tables = "CREATE TABLE payment (order_no INT NOT NULL); CREATE TABLE account (id INT PRIMARY KEY, cents INT NOT NULL); \
-                      INSERT INTO account VALUES (1, 0), (2, 0)";
-        let tables = sqlx::raw_sql(tables).execute(&database.pool);
-        tables.await.unwrap();
+        // The table of payments has no unique index, so it would accept a second payment.
+        for table in [
+            "CREATE TABLE payment (order_no BIGINT NOT NULL)",
+            "CREATE TABLE account (id INT PRIMARY KEY, cents INT NOT NULL)",
+            "INSERT INTO account VALUES (1, 0), (2, 0)",
+        ] {
+            database.execute(table).await;
+        }
         database
     }
 
     /// A database without tables.
     pub(crate) async fn empty() -> Self {
-        let url = PostgresServer::shared().unwrap().database().unwrap();
-        let pool = PgPool::connect(&url).await.unwrap();
+        let url = DB::url();
+        let pool = DB::pool(&url, &[]).await;
         let handle = Idempotency::new(MemoryStore::new());
         Self { url, pool, handle }
     }
 
+    /// The port of the server.
+    pub(crate) fn port(&self) -> u16 {
+        let after = self.url.rsplit(':').next().unwrap();
+        let port = after.split('/').next().unwrap();
+        port.parse().unwrap()
+    }
+
     pub(crate) fn paying(&self, order: u32) -> GuardedCall {
         let call = self.handle.call("orders.pay").key(&order);
-        call.ttl(Duration::from_hours(1))
+        call.ttl(Duration::from_hours(1)).wait(DUPLICATE_WAIT)
+    }
+
+    pub(crate) async fn execute(&self, statement: &'static str) {
+        use sqlx::Executor as _;
+
+        self.pool.execute(statement).await.unwrap();
     }
 
     pub(crate) async fn payments(&self) -> i64 {
@@ -68,14 +120,6 @@ impl Database {
     pub(crate) async fn number(&self, statement: &'static str) -> i64 {
         let number = sqlx::query_scalar(statement);
         number.fetch_one(&self.pool).await.unwrap()
-    }
-
-    /// Returns once a statement of the database waits for a lock.
-    pub(crate) async fn blocked(&self) {
-        let waiting = "SELECT count(*) FROM pg_stat_activity \
-                       WHERE datname = current_database() AND wait_event_type = 'Lock'";
-        let waiting = async { while self.number(waiting).await < 1 {} };
-        timeout(MAX_WAIT, waiting).await.unwrap();
     }
 }
 

@@ -1,67 +1,11 @@
 //! sqlx 0.9, the control of the suite.
 
-use idempotence::{Idempotency, idempotent};
-use sqlx::{
-    AssertSqlSafe, Connection as _, Error, Executor as _, PgConnection, Postgres, Transaction,
-};
+use sqlx as library;
 
-use crate::setting::Trouble;
-
-#[path = "suite.rs"]
+#[path = "sqlx_session.rs"]
 #[allow(clippy::duplicate_mod)]
-mod suite;
+mod session;
 
-type LibraryError = Error;
-type Tx<'a> = Transaction<'a, Postgres>;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
-
-struct Session(PgConnection);
-
-impl Session {
-    async fn connect(url: &str) -> Result<Self, Error> {
-        PgConnection::connect(url).await.map(Self)
-    }
-
-    async fn begin(&mut self) -> Result<Tx<'_>, Error> {
-        self.0.begin().await
-    }
-}
-
-fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut Tx<'b> {
-    tx
-}
-
-#[idempotent(name = "orders.pay", using = handle, key = order, ttl = "1h", replay = true, tx = tx)]
-async fn pay(
-    handle: &Idempotency,
-    tx: &mut Tx<'_>,
-    order: u32,
-    receipt: u32,
-) -> Result<u32, Trouble<Error>> {
-    let insert = format!("INSERT INTO payment VALUES ({order})");
-    let inserted = send_in(tx, &insert).await;
-    inserted.map_err(Trouble::Library)?;
-    Ok(receipt)
-}
-
-async fn commit(tx: Tx<'_>) -> Result<(), Error> {
-    tx.commit().await
-}
-
-async fn rollback(tx: Tx<'_>) {
-    tx.rollback().await.unwrap();
-}
-
-async fn send(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
-    send_in(tx, statement).await
-}
-
-async fn send_in(tx: &mut PgConnection, statement: &str) -> Result<(), Error> {
-    let sent = tx.execute(AssertSqlSafe(statement.to_owned()));
-    sent.await.map(drop)
-}
-
-async fn text(tx: &mut Tx<'_>, statement: &str) -> String {
-    let text = sqlx::query_scalar(AssertSqlSafe(statement.to_owned()));
-    text.fetch_one(&mut **tx).await.unwrap()
+fn statement(text: &str) -> sqlx::AssertSqlSafe<String> {
+    sqlx::AssertSqlSafe(text.to_owned())
 }

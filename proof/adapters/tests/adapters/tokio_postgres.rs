@@ -5,10 +5,11 @@ use tokio_postgres::{Client, Error, NoTls, Transaction};
 
 use crate::setting::Trouble;
 
-#[path = "suite.rs"]
+#[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
 
+type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = Transaction<'a>;
 const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
@@ -31,7 +32,9 @@ fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut Transaction<'b> {
     tx
 }
 
-#[idempotent(name = "orders.pay", using = handle, key = order, ttl = "1h", replay = true, tx = tx)]
+#[idempotent(
+    name = "orders.pay", using = handle, key = order, ttl = "1h", wait = "1m", replay = true, tx = tx
+)]
 pub(crate) async fn pay(
     handle: &Idempotency,
     tx: &Transaction<'_>,
@@ -50,10 +53,6 @@ async fn commit(tx: Tx<'_>) -> Result<(), Error> {
 
 async fn rollback(tx: Tx<'_>) {
     tx.rollback().await.unwrap();
-}
-
-async fn send(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
-    tx.batch_execute(statement).await
 }
 
 pub(crate) async fn send_in(tx: &mut Transaction<'_>, statement: &str) -> Result<(), Error> {

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use sqlx::{MySql, Pool, Postgres, Sqlite};
+use idempotent_runtime::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use support::databases::Kind;
+use crate::databases::Kind;
 
 /// How long a test waits for statements to wait, also on a slow machine.
 const MAX_WAIT: Duration = Duration::from_mins(2);
 
-pub(crate) trait Blocked: Kind {
+pub trait Blocked: Kind {
     /// Returns once this many statements of the database wait for a lock.
     fn blocked(pool: &Pool<Self>, most: i64) -> impl Future<Output = ()> + Send;
 }
