@@ -1,37 +1,16 @@
 //! The states after each step.
 
-use stateright::Property;
-
 use crate::actions::Action;
 use crate::call::{Body, Effect, Phase};
 use crate::config::{Config, Variant};
 use crate::rules::{Event, Rule};
-use crate::search::{Search, Steps, distinct};
+use crate::search::{Steps, distinct, of_module};
 use crate::state::State;
 use crate::store::{Command, FOR_EVER, Operation};
 use crate::wait::LastSeen;
 
 impl Steps for Config {
-    type State = State;
-    type Action = Action;
-    type Rule = Rule;
-    type Event = Event;
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn first(&self) -> State {
-        State::first(self)
-    }
-
-    fn rule(rule: Rule) -> Property<Search<Self>> {
-        rule.property()
-    }
-
-    fn event(event: Event) -> Property<Search<Self>> {
-        event.property()
-    }
+    of_module!();
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for command in distinct(&state.bag) {

@@ -37,6 +37,33 @@ pub trait Steps: Send + Sync + Sized + 'static {
     fn event(event: Self::Event) -> Property<Search<Self>>;
 }
 
+/// The items of [`Steps`] that are the same in all models. The types are those of the module.
+macro_rules! of_module {
+    () => {
+        type State = State;
+        type Action = Action;
+        type Rule = Rule;
+        type Event = Event;
+
+        fn name(&self) -> &'static str {
+            self.name
+        }
+
+        fn first(&self) -> State {
+            State::first(self)
+        }
+
+        fn rule(rule: Rule) -> stateright::Property<$crate::search::Search<Self>> {
+            rule.property()
+        }
+
+        fn event(event: Event) -> stateright::Property<$crate::search::Search<Self>> {
+            event.property()
+        }
+    };
+}
+pub(crate) use of_module;
+
 /// Each command once. Equal commands are next to each other, and executing one or the other is the same step.
 pub(crate) fn distinct<C: PartialEq>(bag: &[C]) -> impl Iterator<Item = &C> {
     bag.chunk_by(PartialEq::eq).map(|equal| &equal[0])

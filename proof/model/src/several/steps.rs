@@ -1,11 +1,9 @@
 //! The possible steps in a state, and the states after them.
 
-use stateright::Property;
-
 use super::config::{Config, Variant};
 use super::rules::{Event, Rule};
 use super::state::{Claim, End, Phase, State};
-use crate::search::{Search, Steps};
+use crate::search::{Steps, of_module};
 
 /// One step. Calls are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,26 +26,7 @@ pub enum Action {
 }
 
 impl Steps for Config {
-    type State = State;
-    type Action = Action;
-    type Rule = Rule;
-    type Event = Event;
-
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn first(&self) -> State {
-        State::first(self)
-    }
-
-    fn rule(rule: Rule) -> Property<Search<Self>> {
-        rule.property()
-    }
-
-    fn event(event: Event) -> Property<Search<Self>> {
-        event.property()
-    }
+    of_module!();
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for id in state.ids() {
