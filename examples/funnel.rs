@@ -25,7 +25,6 @@
 //! database does not lose its data.
 #![allow(clippy::print_stdout)]
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -114,46 +113,17 @@ async fn enter(tx: &mut SqliteConnection, user: u64, order_no: &str) -> Result<i
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum PlaceError {
-    Refused(Error),
-    Database(sqlx::Error),
+    #[error("{0}")]
+    Refused(#[from] Error),
+    /// `sql::retry` reads this source.
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    #[error("there is no such user")]
     NoSuchUser,
+    #[error("the order was placed long ago")]
     PlacedLongAgo,
-}
-
-impl From<Error> for PlaceError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<sqlx::Error> for PlaceError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-/// `sql::retry` reads the error of the database here.
-impl std::error::Error for PlaceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Database(error) => Some(error),
-            Self::NoSuchUser | Self::PlacedLongAgo => None,
-        }
-    }
-}
-
-impl fmt::Display for PlaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Database(error) => error.fmt(f),
-            Self::NoSuchUser => f.write_str("there is no such user"),
-            Self::PlacedLongAgo => f.write_str("the order was placed long ago"),
-        }
-    }
 }
 
 fn new_file() -> PathBuf {

@@ -249,13 +249,20 @@ async fn pay(
     })
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum ShopError {
-    Refused(Error),
-    Database(sqlx::Error),
-    Header(axum::http::header::InvalidHeaderValue),
+    #[error("the call was refused")]
+    Refused(#[from] Error),
+    /// `sql::retry` reads this source.
+    #[error("the database failed")]
+    Database(#[from] sqlx::Error),
+    #[error("an id is not a header")]
+    Header(#[from] axum::http::header::InvalidHeaderValue),
+    #[error("an order has a price")]
     NoPrice,
+    #[error("there is no such order")]
     NoSuchOrder,
+    #[error("the order is paid")]
     Paid,
 }
 
@@ -273,49 +280,6 @@ impl IntoResponse for ShopError {
             Self::NoSuchOrder => StatusCode::NOT_FOUND.into_response(),
             Self::Paid => (StatusCode::CONFLICT, "the order is paid").into_response(),
         }
-    }
-}
-
-impl From<Error> for ShopError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<sqlx::Error> for ShopError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<axum::http::header::InvalidHeaderValue> for ShopError {
-    fn from(error: axum::http::header::InvalidHeaderValue) -> Self {
-        Self::Header(error)
-    }
-}
-
-/// `sql::retry` reads the error of the database here.
-impl std::error::Error for ShopError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Database(error) => Some(error),
-            Self::Header(error) => Some(error),
-            Self::NoPrice | Self::NoSuchOrder | Self::Paid => None,
-        }
-    }
-}
-
-impl std::fmt::Display for ShopError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Refused(_) => "the call was refused",
-            Self::Database(_) => "the database failed",
-            Self::Header(_) => "an id is not a header",
-            Self::NoPrice => "an order has a price",
-            Self::NoSuchOrder => "there is no such order",
-            Self::Paid => "the order is paid",
-        })
     }
 }
 

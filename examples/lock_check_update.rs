@@ -16,7 +16,6 @@
 #![allow(clippy::print_stdout)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -118,35 +117,16 @@ async fn add_points(tx: &mut SqliteConnection, order: i64) -> Result<(), EarnErr
     Ok(())
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum EarnError {
-    Refused(Error),
-    Database(sqlx::Error),
+    #[error("{0}")]
+    Refused(#[from] Error),
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    #[error("the order is not paid")]
     NotPaid,
+    #[error("there is no such order")]
     NoSuchOrder,
-}
-
-impl From<Error> for EarnError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<sqlx::Error> for EarnError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl fmt::Display for EarnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Database(error) => error.fmt(f),
-            Self::NotPaid => f.write_str("the order is not paid"),
-            Self::NoSuchOrder => f.write_str("there is no such order"),
-        }
-    }
 }
 
 fn new_file() -> PathBuf {

@@ -185,32 +185,13 @@ async fn ship(shop: &Shop, row: i64, order: i64) -> Result<(), ShipError> {
     Ok(())
 }
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum ShipError {
     /// The body did not run or was stopped.
-    Refused(Error),
-    Database(sqlx::Error),
-}
-
-impl From<Error> for ShipError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<sqlx::Error> for ShipError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl std::fmt::Display for ShipError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Database(error) => error.fmt(f),
-        }
-    }
+    #[error("{0}")]
+    Refused(#[from] Error),
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
 }
 
 /// The service of another company, with its own database. It accepts an idempotency key.

@@ -35,7 +35,6 @@
 #![allow(clippy::print_stdout)]
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
@@ -387,34 +386,15 @@ static BURY: LazyLock<Script> = LazyLock::new(|| {
 });
 
 /// Why an order is not shipped.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum Unshipped {
     /// The body did not run or was stopped.
-    Refused(Error),
-    Redis(RedisError),
+    #[error("{0}")]
+    Refused(#[from] Error),
+    #[error("{0}")]
+    Redis(#[from] RedisError),
+    #[error("out of stock")]
     OutOfStock,
+    #[error("no delivery of it ever finished")]
     NeverFinished,
-}
-
-impl fmt::Display for Unshipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Redis(error) => error.fmt(f),
-            Self::OutOfStock => f.write_str("out of stock"),
-            Self::NeverFinished => f.write_str("no delivery of it ever finished"),
-        }
-    }
-}
-
-impl From<Error> for Unshipped {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<RedisError> for Unshipped {
-    fn from(error: RedisError) -> Self {
-        Self::Redis(error)
-    }
 }

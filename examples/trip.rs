@@ -22,22 +22,12 @@ use tokio::time::sleep;
 
 const PROVIDERS: [&str; 3] = ["flight", "hotel", "car"];
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum TripError {
-    Provider(RedisError),
-    Refused(Error),
-}
-
-impl From<RedisError> for TripError {
-    fn from(error: RedisError) -> Self {
-        Self::Provider(error)
-    }
-}
-
-impl From<Error> for TripError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
+    #[error("{0}")]
+    Provider(#[from] RedisError),
+    #[error("{0}")]
+    Refused(#[from] Error),
 }
 
 #[idempotent(name = "trips.book", key = "trip", ttl = "1h", lease = "500ms", context = cx)]

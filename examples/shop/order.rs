@@ -1,7 +1,5 @@
 //! What a click asks for, and what it gets.
 
-use std::fmt;
-
 use idempotence::{Error, StoreError};
 use serde::{Deserialize, Serialize};
 
@@ -25,23 +23,27 @@ pub(crate) struct Receipt {
 }
 
 /// Why a click got no receipt.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum BuyError {
     /// The library refused the click, or stopped its handler.
-    Refused(Error),
-    Database(sqlx::Error),
-    Store(StoreError),
+    #[error("{0}")]
+    Refused(#[from] Error),
+    /// `sql::retry` reads this source.
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    #[error("{0}")]
+    Store(#[from] StoreError),
     /// The HTTP layer answered with a problem.
-    Http {
-        status: u16,
-        code: String,
-    },
+    #[error("{status} {code}")]
+    Http { status: u16, code: String },
     /// The handler found the mark of an earlier click.
+    #[error("an earlier click is running or done")]
     Duplicate,
-    /// The bank has seen a larger fence.
+    #[error("the bank has seen a larger fence")]
     Fenced,
-    /// The bank took no money, and asks for another try.
+    #[error("the bank is busy, and took no money")]
     BankBusy,
+    #[error("there is no such order")]
     NotForSale,
 }
 
@@ -57,51 +59,6 @@ impl BuyError {
             Self::Fenced => "fenced",
             Self::BankBusy => "bank_busy",
             Self::NotForSale => "not_for_sale",
-        }
-    }
-}
-
-impl From<Error> for BuyError {
-    fn from(error: Error) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<sqlx::Error> for BuyError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<StoreError> for BuyError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-/// `sql::retry` reads the error of the database here.
-impl std::error::Error for BuyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Database(error) => Some(error),
-            Self::Store(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for BuyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Database(error) => error.fmt(f),
-            Self::Store(error) => error.fmt(f),
-            Self::Http { status, code } => write!(f, "{status} {code}"),
-            Self::Duplicate => f.write_str("an earlier click is running or done"),
-            Self::Fenced => f.write_str("the bank has seen a larger fence"),
-            Self::BankBusy => f.write_str("the bank is busy, and took no money"),
-            Self::NotForSale => f.write_str("there is no such order"),
         }
     }
 }
