@@ -96,6 +96,19 @@ fn a_cell_of_a_table_has_at_most_25_words() {
     }
 }
 
+/// A page shows no cell that its table has no column for.
+#[test]
+fn a_row_of_a_table_has_as_many_cells_as_its_head() {
+    for (page, text) in guide() {
+        let mut head = None;
+        for line in outside_of_code(&text) {
+            let cells = line.replace("\\|", "").matches('|').count();
+            head = line.starts_with('|').then(|| head.unwrap_or(cells));
+            assert!(head.is_none_or(|head| head == cells), "{page}: {line}");
+        }
+    }
+}
+
 /// GitHub shows the lines that rustdoc hides.
 #[test]
 fn a_block_has_at_most_five_hidden_lines() {
