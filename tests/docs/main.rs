@@ -3,6 +3,7 @@
 mod dashboards;
 mod form;
 mod promises;
+mod questions;
 mod readme;
 
 use std::collections::{BTreeMap, BTreeSet};
