@@ -76,7 +76,7 @@ macro_rules! driver {
 }
 
 driver!(AsyncPgConnection, diesel::pg::Pg, Postgres, failed);
-#[cfg(feature = "mysql")]
+#[cfg(feature = "diesel-async-mysql")]
 driver!(
     diesel_async::AsyncMysqlConnection,
     diesel::mysql::Mysql,
@@ -164,7 +164,7 @@ fn failed(error: Error) -> DriverError {
 }
 
 /// The same on MySQL, whose own number the claim of a row needs.
-#[cfg(feature = "mysql")]
+#[cfg(feature = "diesel-async-mysql")]
 fn failed_on_mysql(error: Error) -> DriverError {
     use DatabaseErrorKind::{NotNullViolation, UniqueViolation};
 
@@ -192,7 +192,7 @@ pub(crate) fn code_of(error: &(dyn StdError + 'static)) -> Option<Code> {
 
 /// The code of a message.
 fn code_in(message: &str) -> Option<Code> {
-    #[cfg(feature = "mysql")]
+    #[cfg(feature = "diesel-async-mysql")]
     for (start, within, number) in MYSQL_MESSAGES {
         if message.starts_with(start) && message.contains(within) {
             return Some(Code::MySql(number, String::new()));
@@ -240,7 +240,7 @@ const MESSAGES: [(&str, &str); 10] = [
 ];
 
 /// How messages of MySQL and MariaDB begin, a part of them, and their numbers.
-#[cfg(feature = "mysql")]
+#[cfg(feature = "diesel-async-mysql")]
 const MYSQL_MESSAGES: [(&str, &str, u16); 10] = [
     ("Deadlock found when trying to get lock", "", 1213),
     ("Lock wait timeout exceeded", "", 1205),
