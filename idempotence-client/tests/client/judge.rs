@@ -6,6 +6,7 @@ use idempotence_client::{IdempotentRequests, is_outcome_unknown};
 use reqwest_middleware::ClientBuilder;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 /// A server that reads each request, sends these bytes, and then closes the connection or stays silent.
 async fn server(answer: &'static str, closes: bool) -> String {
@@ -25,14 +26,19 @@ async fn server(answer: &'static str, closes: bool) -> String {
     url
 }
 
-fn client() -> reqwest::Client {
-    let client = reqwest::Client::builder().timeout(Duration::from_millis(300));
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// Ends the requests to a silent server. A machine that stands still for three seconds has sent them before.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn client(timeout: Duration) -> reqwest::Client {
+    let client = reqwest::Client::builder().timeout(timeout);
     client.no_proxy().build().unwrap()
 }
 
 /// The error of a request, of its status, or of the body of its answer.
-async fn failure(url: &str) -> reqwest::Error {
-    let answer = match client().post(url).body("500").send().await {
+async fn failure(url: &str, timeout: Duration) -> reqwest::Error {
+    let answer = match client(timeout).post(url).body("500").send().await {
         Ok(answer) => answer,
         Err(error) => return error,
     };
@@ -45,16 +51,22 @@ async fn failure(url: &str) -> reqwest::Error {
 #[tokio::test]
 async fn an_outcome_is_unknown_after_a_request_without_an_answer() {
     let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\ncut";
-    for (answer, closes) in [
+    let cases = [
         ("", false),
         ("", true),
         ("HTTP/1.1 2", true),
         (cut, true),
         (cut, false),
-    ] {
-        let error = failure(&server(answer, closes).await).await;
-        assert!(is_outcome_unknown(&error), "{answer:?} {closes}: {error:?}");
+    ];
+    let mut checks = JoinSet::new();
+    for (answer, closes) in cases {
+        checks.spawn(async move {
+            let timeout = if closes { MINUTE } else { PATIENCE };
+            let error = failure(&server(answer, closes).await, timeout).await;
+            assert!(is_outcome_unknown(&error), "{answer:?} {closes}: {error:?}");
+        });
     }
+    checks.join_all().await;
 }
 
 #[tokio::test]
@@ -66,7 +78,7 @@ async fn a_status_says_whether_the_work_may_be_done() {
         ("HTTP/1.1 402 A\r\ncontent-length: 0\r\n\r\n", false),
         ("HTTP/1.1 422 A\r\ncontent-length: 0\r\n\r\n", false),
     ] {
-        let error = failure(&server(answer, true).await).await;
+        let error = failure(&server(answer, true).await, MINUTE).await;
         assert_eq!(is_outcome_unknown(&error), expected, "{answer}: {error:?}");
     }
 }
@@ -77,7 +89,7 @@ async fn nothing_was_sent_without_a_connection() {
     let closed = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
     for url in [closed.as_str(), "no url"] {
-        let error = failure(url).await;
+        let error = failure(url, MINUTE).await;
         assert!(!is_outcome_unknown(&error), "{error:?}");
     }
     assert!(!is_outcome_unknown(&std::fmt::Error));
@@ -85,11 +97,14 @@ async fn nothing_was_sent_without_a_connection() {
 
 #[tokio::test]
 async fn an_unanswered_request_of_the_middleware_has_an_unknown_outcome() {
-    let requests = IdempotentRequests::to_hosts(["127.0.0.1"]).deadline(Duration::from_millis(500));
-    let guarded = ClientBuilder::new(client()).with(requests).build();
+    let requests = IdempotentRequests::to_hosts(["127.0.0.1"]).deadline(PATIENCE);
+    let guarded = ClientBuilder::new(client(MINUTE)).with(requests).build();
     for (url, client) in [
         (server("", false).await, guarded),
-        (server("", true).await, ClientBuilder::new(client()).build()),
+        (
+            server("", true).await,
+            ClientBuilder::new(client(MINUTE)).build(),
+        ),
     ] {
         let error = client.post(url).body("500").send().await.unwrap_err();
         assert!(is_outcome_unknown(&error), "{error:?}");

@@ -36,6 +36,11 @@ fn requests() -> IdempotentRequests {
         .backoff(Duration::from_millis(20), Duration::from_millis(100))
 }
 
+/// Requests whose tries end only by an answer or an error, also on a machine that stands still for seconds.
+fn patient() -> IdempotentRequests {
+    requests().try_timeout(Duration::from_mins(1))
+}
+
 fn guarded(requests: IdempotentRequests) -> ClientWithMiddleware {
     ClientBuilder::new(client().build().unwrap())
         .with(requests)
@@ -150,14 +155,14 @@ async fn each_fault_is_survived_and_only_a_lost_reply_leads_to_a_replay() {
         let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
         let server = shop.serve(&idempotency, Profile::Ietf).await;
         let proxy = Proxy::start(vec![server], vec![fault, Fault::None]).await;
-        let client = guarded(requests());
+        let is_silent = matches!(fault, Fault::Silence);
+        let client = guarded(if is_silent { requests() } else { patient() });
         let response = client.post(proxy.url()).body("tea").send().await.unwrap();
         let answer = Answer::of(&response).unwrap();
-        assert_eq!(
-            (answer.tries(), answer.is_replay()),
-            (2, is_replay),
-            "{fault:?}"
-        );
+        let tries = answer.tries();
+        // The limit of a try, which ends the silence, also ends the next try on a machine that stands still.
+        assert!(tries == 2 || is_silent && tries > 2, "{fault:?}: {tries}");
+        assert_eq!(answer.is_replay(), is_replay, "{fault:?}");
         assert_eq!(shop.orders()["tea"], 1);
     }
 }
@@ -187,7 +192,7 @@ async fn an_unknown_outcome_reaches_the_caller_and_keeps_the_key() {
     let (shop, idempotency) = (Shop::new(), Idempotency::new(MemoryStore::new()));
     let server = shop.serve(&idempotency, Profile::Ietf).await;
     let proxy = Proxy::start(vec![server], vec![Fault::None]).await;
-    let response = guarded(requests())
+    let response = guarded(patient())
         .post(proxy.url())
         .body("unsure")
         .send()
@@ -209,7 +214,7 @@ async fn a_later_request_with_the_key_of_the_caller_gets_the_first_answer() {
     let key = OutgoingKey::random();
     let impatient = guarded(
         requests()
-            .deadline(Duration::from_secs(1))
+            .deadline(Duration::from_secs(4))
             .try_timeout(Duration::from_secs(9)),
     );
     let request = impatient
@@ -230,11 +235,18 @@ async fn a_later_request_with_the_key_of_the_caller_gets_the_first_answer() {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_is_tried_until_the_deadline() {
-    let client = guarded(requests().deadline(Duration::from_millis(500)));
-    let error = client.post(closed_port().await).send().await.unwrap_err();
-    let unanswered = Unanswered::of(&error).unwrap();
-    assert!(unanswered.last_error().unwrap().is_connect());
-    assert!(unanswered.tries() > 1);
+    let mut deadline = Duration::from_millis(500);
+    loop {
+        let client = guarded(requests().deadline(deadline));
+        let error = client.post(closed_port().await).send().await.unwrap_err();
+        let unanswered = Unanswered::of(&error).unwrap();
+        // A busy machine may have time for one try only, so then there is a longer deadline.
+        if unanswered.tries() > 1 {
+            return assert!(unanswered.last_error().unwrap().is_connect());
+        }
+        deadline *= 2;
+        assert!(deadline < Duration::from_mins(1), "{unanswered:?}");
+    }
 }
 
 #[tokio::test]
@@ -254,7 +266,7 @@ async fn closed_port() -> String {
 #[tokio::test]
 async fn the_error_of_an_unanswered_request_hides_its_query() {
     let proxy = Proxy::start(vec![([127, 0, 0, 1], 1).into()], vec![Fault::LoseRequest]).await;
-    let requests = requests().deadline(Duration::from_secs(1));
+    let requests = requests().deadline(Duration::from_secs(4));
     let url = format!("{}?token=s3cret#place", proxy.url());
     let error = guarded(requests).post(url).send().await.unwrap_err();
     let unanswered = Unanswered::of(&error).expect("no answer");
