@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use idempotence_benches::on_cluster::OnCluster;
 use idempotence_benches::on_redis::{OnRedis, TASKS};
+use idempotence_benches::on_sql::OnSql;
 use idempotence_benches::one_core::OneCore;
 use idempotence_benches::replay::{self, SIZES};
 use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
@@ -17,6 +18,7 @@ fn main() {
     println!("{}", machine(&format!("Redis {}", on_redis.version)));
 
     first_calls(&on_redis, rounds);
+    limits(&on_redis, rounds);
     on_a_cluster(rounds);
     replays(&on_redis, rounds);
     storms(&on_redis, rounds);
@@ -43,6 +45,22 @@ fn first_calls(on_redis: &OnRedis, rounds: usize) {
         let rounds = Rounds::run(&laps, rounds, Duration::from_millis(50));
         rounds.print(threads, |seconds| format!("{:.0} ns", seconds * 1e9));
     }
+}
+
+/// How far the attribute is from what the servers can do.
+fn limits(on_redis: &OnRedis, rounds: usize) {
+    println!("\n| limit | attribute | limit | of the limit |");
+    println!("| --- | ---: | ---: | ---: |");
+    let row = |name: &str, tasks: u32, laps: &[Lap<'_>]| {
+        let rounds = Rounds::run(laps, rounds, Duration::from_millis(200));
+        let name = format!("{name}, {}", tasks_text(tasks));
+        rounds.print(&name, |seconds| per_second(tasks, seconds));
+    };
+    for tasks in [64, 512] {
+        row("Redis", tasks, &on_redis.limit(tasks));
+    }
+    let on_postgres = OnSql::postgres_with_few_rows();
+    row(&on_postgres.version, 64, &on_postgres.limit(64));
 }
 
 fn on_a_cluster(rounds: usize) {

@@ -22,6 +22,7 @@ pub mod cpu;
 pub mod http;
 pub mod in_memory;
 pub mod latency;
+mod limit;
 pub mod mechanisms;
 pub mod on_cluster;
 pub mod on_redis;
@@ -89,6 +90,7 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "idempotent 2.0";
 const IN_BACKGROUND: &str = "attribute, settle in background";
+const LIMIT: &str = "the limit";
 
 /// Spawns these futures as tasks. Returns the time from the first spawn to the last end, and the outputs.
 fn timed<F>(runtime: &Runtime, tasks: impl Iterator<Item = F>) -> (Duration, Vec<F::Output>)

@@ -12,6 +12,7 @@ use rslock::LockManager;
 use tokio::runtime::Runtime;
 
 use crate::by_hand::{ByHand, Claim};
+use crate::limit;
 use crate::replay::{self, Receipt};
 use crate::storm::Answer;
 use crate::upload::{self, Clock, InBackground, Upload};
@@ -31,7 +32,7 @@ pub struct OnRedis {
     lock: Lock,
     /// The version of the server.
     pub version: String,
-    _server: RedisServer,
+    server: RedisServer,
 }
 
 impl OnRedis {
@@ -69,7 +70,7 @@ impl OnRedis {
             sealed: sealed.build().expect("a handle"),
             lock: Lock(LockManager::from_clients(vec![client])),
             runtime,
-            _server: server,
+            server,
         }
     }
 
@@ -84,6 +85,16 @@ impl OnRedis {
         let in_background = InBackground(self.contenders.attribute.clone());
         let in_background = upload::lap(&self.runtime, tasks, Clock::Calls, in_background);
         laps.push((IN_BACKGROUND, in_background));
+        laps
+    }
+
+    /// First calls from `tasks` tasks: the attribute, and the limit.
+    pub fn limit(&self, tasks: u32) -> Vec<Lap<'_>> {
+        let by_hand = &self.contenders.by_hand;
+        let port = self.server.port();
+        let mut laps = self.contenders.uploads(&self.runtime, tasks, Clock::Calls);
+        laps.truncate(1);
+        laps.push(limit::on_redis(port, tasks, &by_hand.rest, EXPIRY));
         laps
     }
 

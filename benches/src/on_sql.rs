@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 use self::contenders::{ByHand, Guarded, InHand, RECORD_LEN};
 pub use self::statements::Statements;
 use crate::cpu::{Cpu, TICK};
+use crate::limit;
 use crate::plans::{self, Plan};
 use crate::upload::{self, Clock, InBackground};
 use crate::{ATTRIBUTE, BY_HAND, IN_BACKGROUND, Lap};
@@ -95,7 +96,28 @@ impl OnSql<Postgres> {
             "max_wal_size=4GB",
         ];
         let server = PostgresServer::start_with(settings);
-        Self::start(Server::Postgres(server.expect("postgres is installed")))
+        let server = server.expect("postgres is installed");
+        Self::start(Server::Postgres(server), !is_short())
+    }
+
+    /// A `PostgreSQL` without the table of many rows.
+    pub fn postgres_with_few_rows() -> Self {
+        let server = PostgresServer::start_with(["-c", "fsync=on"]);
+        let server = server.expect("postgres is installed");
+        Self::start(Server::Postgres(server), false)
+    }
+
+    /// First calls from `tasks` tasks: the attribute, and the limit.
+    pub fn limit(&self, tasks: u32) -> Vec<Lap<'_>> {
+        let side = &self.few;
+        let attribute = side.attribute.clone();
+        vec![
+            (
+                ATTRIBUTE,
+                upload::lap(&self.runtime, tasks, Clock::Calls, attribute),
+            ),
+            limit::on_postgres(&self.runtime, &side.pool, tasks, &side.by_hand.rest),
+        ]
     }
 
     /// The plans of the statements in the table with many rows.
@@ -120,7 +142,8 @@ impl OnSql<MySql> {
             "--innodb-log-file-size=1G",
             "--innodb-monitor-enable=trx_rw_commits",
         ]);
-        Self::start(Server::MariaDb(server.expect("mariadbd is installed")))
+        let server = server.expect("mariadbd is installed");
+        Self::start(Server::MariaDb(server), !is_short())
     }
 }
 
@@ -130,12 +153,12 @@ impl OnSql<Sqlite> {
         let folder = format!("idempotence-bench-{}", std::process::id());
         let folder = std::env::temp_dir().join(folder);
         fs::create_dir(&folder).expect("a new folder");
-        Self::start(Server::Sqlite(folder))
+        Self::start(Server::Sqlite(folder), !is_short())
     }
 }
 
 impl<DB: Statements> OnSql<DB> {
-    fn start(server: Server) -> Self {
+    fn start(server: Server, has_many: bool) -> Self {
         let runtime = Runtime::new().expect("a runtime");
         let side = |rows: u32| {
             let url = match &server {
@@ -148,7 +171,7 @@ impl<DB: Statements> OnSql<DB> {
             runtime.block_on(Side::<DB>::new(url, rows))
         };
         let [few, many] = ROWS;
-        let (few, many) = (side(few), (!is_short()).then(|| side(many)));
+        let (few, many) = (side(few), has_many.then(|| side(many)));
         let version = runtime.block_on(DB::text(&few.pool, DB::VERSION));
         Self {
             runtime,
