@@ -25,6 +25,7 @@ mod listings;
 mod local;
 mod races;
 mod sets;
+mod several;
 mod subject;
 mod tokens;
 
@@ -113,6 +114,13 @@ macro_rules! __conformance_cases {
                 one_of_many_removals_wins "of concurrent removals of one value exactly one answers `Done`"
                 a_replacement_and_a_removal_cannot_both_win "of a concurrent replacement and removal of one value exactly one answers `Done`"
                 a_key_removed_during_claims_is_claimed_once "of concurrent claims of a key that is being removed at most one answers `Claimed`";
+            several:
+                all_free_keys_are_claimed "`claim_all` of free keys stores each value for the time to live and answers `Claimed`, or stores nothing and answers `NotTogether`"
+                a_taken_key_is_named_and_no_other_is_claimed "`claim_all` with a taken key stores nothing and answers `Taken` with its place and the stored value"
+                a_repeated_claim_of_all_is_claimed_again "`claim_all` with the values that are already stored answers `Claimed` and keeps the time to live: the first reply may have been lost"
+                an_expired_key_among_others_is_claimed "`claim_all` replaces an expired record, or stores nothing and answers `NotTogether`"
+                one_of_many_claims_of_all_wins "of concurrent `claim_all` of the same keys exactly one answers `Claimed`"
+                claims_of_overlapping_keys_are_all_or_none "of concurrent claims of overlapping keys each holds all its keys or none";
             sets:
                 a_member_is_inserted_once "`set_insert` of a stored member answers `Taken` with its owner"
                 a_repeated_insert_gets_the_same_answer "`set_insert` of a stored member by its owner answers `Claimed`: the first reply may have been lost"

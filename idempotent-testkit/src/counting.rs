@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError, Swap, Wrap,
+    BloomFilter, BloomStats, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
+    Swap, Wrap,
 };
 use tokio::sync::watch;
 
@@ -34,6 +35,8 @@ struct Sent {
 pub struct Counts {
     /// Sends of [`Store::claim`].
     pub claim: usize,
+    /// Sends of [`Store::claim_all`].
+    pub claim_all: usize,
     /// Sends of [`Store::claim_fenced`].
     pub claim_fenced: usize,
     /// Sends of [`Store::replace`] and [`Store::replace_and_notify`].
@@ -62,6 +65,7 @@ impl Counts {
     /// The sum of all sends.
     pub fn total(self) -> usize {
         self.claim
+            + self.claim_all
             + self.claim_fenced
             + self.replace
             + self.remove
@@ -90,6 +94,7 @@ impl<S> CountingStore<S> {
         let count = |op| self.counter(op).load(Ordering::SeqCst);
         Counts {
             claim: count(Op::Claim),
+            claim_all: count(Op::ClaimAll),
             claim_fenced: count(Op::ClaimFenced),
             replace: count(Op::Replace),
             remove: count(Op::Remove),
@@ -140,6 +145,10 @@ macro_rules! count {
             async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
                 self.sent.subscribe.fetch_add(1, Ordering::SeqCst);
                 self.store.subscribe(key).await
+            }
+
+            async fn claim_all(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAll, StoreError> {
+                self.count_send(Op::ClaimAll).claim_all(claims, ttl).await
             }
 
             $(

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError,
+    BloomFilter, BloomStats, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
     StoreErrorKind, Swap, Wrap,
 };
 use tokio::time::sleep;
@@ -178,6 +178,17 @@ macro_rules! inject {
 
             fn inner(&self) -> &S {
                 &self.shared.store
+            }
+
+            async fn claim_all(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAll, StoreError> {
+                let claims = claims.iter().map(|(key, value)| ((*key).to_owned(), Bytes::clone(value)));
+                let claims: Vec<_> = claims.collect();
+                let apply = move |shared: Arc<Shared<S>>| async move {
+                    let claims = claims.iter().map(|(key, value)| (&**key, value));
+                    let claims: Vec<_> = claims.collect();
+                    shared.store.claim_all(&claims, ttl).await
+                };
+                self.send(Op::ClaimAll, apply).await
             }
 
             $(

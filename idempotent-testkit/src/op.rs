@@ -5,6 +5,8 @@
 pub enum Op {
     /// [`Store::claim`](idempotent_runtime::Store::claim)
     Claim,
+    /// [`Store::claim_all`](idempotent_runtime::Store::claim_all)
+    ClaimAll,
     /// [`Store::claim_fenced`](idempotent_runtime::Store::claim_fenced)
     ClaimFenced,
     /// [`Store::replace`](idempotent_runtime::Store::replace) and [`Store::replace_and_notify`](idempotent_runtime::Store::replace_and_notify)
@@ -32,8 +34,9 @@ impl Op {
     pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
 
     /// All operations.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Claim,
+        Self::ClaimAll,
         Self::ClaimFenced,
         Self::Replace,
         Self::Remove,

@@ -3,6 +3,7 @@
 mod broken;
 mod broken_fences;
 mod broken_listings;
+mod broken_several;
 mod storm;
 mod suite;
 mod wrappers;

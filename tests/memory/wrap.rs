@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use idempotence::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::store::{
-    BloomFilter, Claim, Count, Cursor, Entry, FencedClaim, Finding, Level, LocalStore, Page, Swap,
-    Wrap, async_trait,
+    BloomFilter, Claim, ClaimAll, Count, Cursor, Entry, FencedClaim, Finding, Level, LocalStore,
+    Page, Swap, Wrap, async_trait,
 };
 use idempotent_runtime::{
     BloomStats, Durability, Hint, MemoryStore, Store, StoreError, StoreErrorKind,
@@ -39,6 +39,15 @@ impl Recorder {
 impl Store for Recorder {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         Ok(self.taken("claim", &format!("{key} {value:?} {ttl:?}")))
+    }
+
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        self.note(format!("claim_all {claims:?} {ttl:?}"));
+        Ok(ClaimAll::Taken(7, Bytes::from_static(b"claim_all")))
     }
 
     async fn claim_fenced(
@@ -205,6 +214,12 @@ impl Recording {
         let answers = vec![
             format!("{:?}", store.claim("k1", value, second).await),
             format!("{:?}", store.claim_fenced("k1", "f1", value, second).await),
+            format!(
+                "{:?}",
+                store
+                    .claim_all(&[("k1", value), ("k2", expected)], second)
+                    .await
+            ),
             format!("{:?}", store.replace("k2", expected, value, second).await),
             format!("{:?}", store.remove("k3", expected).await),
             format!("{:?}", store.get("k4").await),

@@ -100,6 +100,17 @@ impl<'a> ClaimGuard<'a> {
         attempt.await
     }
 
+    /// Notes that the claim was sent at this instant, with others, and announces to duplicates when the answer is due.
+    pub(crate) fn note_sent(&mut self, at: Instant, due: Instant) {
+        self.first_sent = Some(at);
+        self.lease.in_flight().set_phase(Phase::Asking(Some(due)));
+    }
+
+    /// Notes that the claim is certainly not stored.
+    pub(crate) fn note_unstored(&mut self) {
+        self.first_sent = None;
+    }
+
     /// Starts the lease of a claim that the store has accepted. Returns `None` if the lease had expired before the answer was read.
     /// With `is_immediate` the expiry is not checked.
     pub(crate) fn start_lease(&mut self, is_immediate: bool) -> Option<Guard> {

@@ -25,6 +25,7 @@ use crate::store::Key;
 use crate::world::Moment;
 
 /// The unchanging facts of one call.
+#[derive(Clone)]
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
@@ -62,20 +63,12 @@ impl CallContext {
 
     /// The same call with the further key `key`, which is its further key with this number.
     pub(crate) fn with_further_key(&self, number: u32, key: Fingerprint) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            site: Site {
-                fingerprint: Some(key),
-                ..self.site.clone()
-            },
-            further: Some(number),
-            payload: None,
-            policy: self.policy,
-            times: self.times,
-            token: None,
-            span: self.span.clone(),
-            made_at: self.made_at,
-        }
+        let mut call = self.clone();
+        call.site.fingerprint = Some(key);
+        call.further = Some(number);
+        call.payload = None;
+        call.token = None;
+        call
     }
 
     /// Makes the span of the call, whose key is known now, and starts to measure its duration.

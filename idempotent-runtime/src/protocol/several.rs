@@ -1,7 +1,8 @@
 //! A call with several keys: it claims all of them or none.
 //!
-//! Every call claims its keys one after another, in the order of the keys in the store, and holds the smaller keys while it waits for
-//! a larger one. So calls never wait for each other in a circle: each call of a circle would wait for a larger key than the
+//! A call first claims all keys in one step, if the store can, and holds none if one is taken. If it then waits, or if the store cannot,
+//! it claims its keys one after another, in the order of the keys in the store, and holds the smaller keys while it waits for a larger
+//! one. So calls never wait for each other in a circle: each call of a circle would wait for a larger key than the
 //! call before it. Without `wait`, one of two calls with the same keys always runs: the one that gets the smallest key.
 //!
 //! If a key is taken, or a lease is lost while the call waits, the other claims are withdrawn before the call is refused. The claims
@@ -12,20 +13,23 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::key::fingerprint::Fingerprint;
 use crate::observe::EventKind;
+use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::Ending;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::retry::StoreAttempt;
 use crate::protocol::settle;
 use crate::protocol::wait;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{Claim, ClaimAll, StoreError, StoreErrorKind};
 use crate::world::mutant;
 
 /// A call with several keys, before its claims.
@@ -53,7 +57,7 @@ impl Several {
         Self { calls, key }
     }
 
-    /// Claims all keys. Round trips: 1 for each key.
+    /// Claims all keys. Round trips: 1 if the store claims them together, else 1 for each key.
     ///
     /// # Errors
     ///
@@ -65,33 +69,9 @@ impl Several {
     pub(crate) async fn claim(self) -> Result<Held, Refusal> {
         let began = Instant::now();
         let mut claimed = Claimed::default();
-        for mut call in self.calls {
-            let wait = call.policy.longest_wait();
-            // The whole call waits for `wait`. Not 0, because a call without `wait` tells no other call that it ends.
-            let remaining =
-                |wait: Duration| wait.saturating_sub(began.elapsed()).max(SHORTEST_WAIT);
-            call.policy.wait = wait.map(remaining);
-            let hash = call.shared.in_flight_table().hash(&call.site);
-            let lease = Lease::new(call, hash);
-            claimed.next = Some(Arc::clone(&lease));
-            let mut claim = Box::pin(wait::claim(lease));
-            let answer = poll_fn(|cx| {
-                if let Poll::Ready(answer) = claim.as_mut().poll(cx) {
-                    return Poll::Ready(answer);
-                }
-                let lost = claimed.watch(cx.waker());
-                lost.map_or(Poll::Pending, |lost| Poll::Ready(Err(lost)))
-            })
-            .await;
-            drop(claim);
-            claimed.next = None;
-            match answer {
-                Ok(held) => claimed.leases.push(held.into_lease()),
-                Err(refusal) => {
-                    claimed.withdraw().await;
-                    return Err(refusal);
-                }
-            }
+        let refused = claimed.claim_together(&self.calls).await?;
+        if claimed.leases.is_empty() {
+            claimed.claim_in_turn(self.calls, refused, began).await?;
         }
         claimed.hold(self.key).await
     }
@@ -106,6 +86,104 @@ struct Claimed {
 }
 
 impl Claimed {
+    /// Claims all keys in one step, if no other call of this process has one of them and the store can do so. If the keys are not
+    /// claimed, returns the records of the claims: a copy of them may reach the store later.
+    ///
+    /// A claim without an answer is withdrawn, so the call goes on like a call whose dropped claims are withdrawn.
+    async fn claim_together(&mut self, calls: &[CallContext]) -> Result<Vec<Bytes>, Refusal> {
+        let leases: Vec<_> = calls.iter().map(|call| lease(call.clone())).collect();
+        let [first, _, ..] = &*leases else {
+            return Ok(Vec::new());
+        };
+        if leases.iter().any(|lease| lease.find_other().is_some()) {
+            return Ok(Vec::new());
+        }
+        self.next = Some(Arc::clone(first));
+        let guard = |lease| ClaimGuard::of_waiter(lease, None);
+        let mut guards: Vec<_> = leases.iter().map(guard).collect();
+        for lease in &leases {
+            // A call that is in the table by now asks the store as well.
+            lease.enter();
+        }
+        let (shared, ttl) = (&first.call().shared, first.call().times.expiry);
+        let claims: Vec<_> = leases
+            .iter()
+            .map(|lease| (&**lease.key(), lease.record()))
+            .collect();
+        let claim = StoreAttempt::first(shared.store().claim_all(&claims, ttl), shared.deadline());
+        let now = Instant::now();
+        for guard in &mut guards {
+            guard.note_sent(now, now + claim.limit());
+        }
+        let answer = claim.await;
+        self.next = None;
+        match answer {
+            Ok(ClaimAll::Claimed) => {
+                for guard in &mut guards {
+                    // `hold` looks whether a lease has expired.
+                    let skips_expiry_check = true;
+                    guard.start_lease(skips_expiry_check);
+                }
+                drop(guards);
+                self.leases = leases;
+                return Ok(Vec::new());
+            }
+            Err(ref error) if error.kind() == StoreErrorKind::Unknown => {}
+            _ => guards.iter_mut().for_each(ClaimGuard::note_unstored),
+        }
+        if let Ok(ClaimAll::Taken(at, record)) = answer
+            && let Some(taken) = leases.get(at)
+            && taken.call().policy.longest_wait().is_none()
+        {
+            guards[at].defuse();
+            self.next = Some(Arc::clone(taken));
+            let answer = Ok(Claim::Taken(record));
+            let refused = wait::contend(Arc::clone(taken), Some(now), answer).await;
+            self.next = None;
+            refused?;
+        }
+        let records = leases.iter().map(|lease| lease.record().clone());
+        Ok(records.collect())
+    }
+
+    /// Claims one key after another. `refused` has the records of earlier claims, in the order of the keys.
+    async fn claim_in_turn(
+        &mut self,
+        calls: Vec<CallContext>,
+        refused: Vec<Bytes>,
+        began: Instant,
+    ) -> Result<(), Refusal> {
+        let mut refused = refused.into_iter();
+        for mut call in calls {
+            let wait = call.policy.longest_wait();
+            // The whole call waits for `wait`. Not 0, because a call without `wait` tells no other call that it ends.
+            let remaining =
+                |wait: Duration| wait.saturating_sub(began.elapsed()).max(SHORTEST_WAIT);
+            call.policy.wait = wait.map(remaining);
+            let lease = lease(call);
+            self.next = Some(Arc::clone(&lease));
+            let mut claim = Box::pin(wait::claim(lease, refused.next()));
+            let answer = poll_fn(|cx| {
+                if let Poll::Ready(answer) = claim.as_mut().poll(cx) {
+                    return Poll::Ready(answer);
+                }
+                let lost = self.watch(cx.waker());
+                lost.map_or(Poll::Pending, |lost| Poll::Ready(Err(lost)))
+            })
+            .await;
+            drop(claim);
+            self.next = None;
+            match answer {
+                Ok(held) => self.leases.push(held.into_lease()),
+                Err(refusal) => {
+                    self.withdraw().await;
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Renews the leases while the call waits. Returns the refusal of the call if a lease is lost.
     fn watch(&self, task: &Waker) -> Option<Refusal> {
         for lease in &self.leases {
@@ -139,7 +217,7 @@ impl Claimed {
     }
 
     /// Withdraws the claims, for at most the handle's deadline. After that it continues in the background.
-    async fn withdraw(mut self) {
+    async fn withdraw(&mut self) {
         join_all(self.take().map(|end| settle::settle(Some(end)))).await;
     }
 
@@ -161,6 +239,11 @@ impl Drop for Claimed {
             settle::settle_in_background(lease, ending);
         }
     }
+}
+
+fn lease(call: CallContext) -> Arc<Lease> {
+    let hash = call.shared.in_flight_table().hash(&call.site);
+    Lease::new(call, hash)
 }
 
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);

@@ -23,8 +23,8 @@ use crate::protocol::stuck;
 use crate::protocol::waiter::{WaitLimits, Waiter};
 use crate::store::{Claim, StoreError};
 
-/// Claims one key of a call with several keys.
-pub(crate) async fn claim(lease: Arc<Lease>) -> Result<Held, Refusal> {
+/// Claims one key of a call with several keys. `refused` is the record of its claim that the store has not accepted.
+pub(crate) async fn claim(lease: Arc<Lease>, refused: Option<Bytes>) -> Result<Held, Refusal> {
     let may_ask = match lease.enter() {
         Some(leader) => Following::new(lease, leader).await?,
         None => MayAsk {
@@ -33,12 +33,16 @@ pub(crate) async fn claim(lease: Arc<Lease>) -> Result<Held, Refusal> {
             record: None,
         },
     };
-    ask(may_ask).await
+    ask_after(may_ask, RefusedClaims(refused.into_iter().collect())).await
 }
 
 /// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
 /// longer polled.
 pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
+    ask_after(may_ask, RefusedClaims::default()).await
+}
+
+async fn ask_after(may_ask: MayAsk, refused: RefusedClaims) -> Result<Held, Refusal> {
     let MayAsk {
         lease,
         limits,
@@ -49,6 +53,7 @@ pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
     let claim = waiter.contend(
         None,
         record.map_or(KnownAnswer::Nothing, KnownAnswer::Record),
+        refused,
     );
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
@@ -64,7 +69,11 @@ pub(crate) async fn contend(
     let began = first_sent.unwrap_or_else(Instant::now);
     let limits = WaitLimits::new(lease.call(), began);
     let mut waiter = Waiter::new(lease, limits);
-    let claim = waiter.contend(first_sent, KnownAnswer::Answer(answer));
+    let claim = waiter.contend(
+        first_sent,
+        KnownAnswer::Answer(answer),
+        RefusedClaims::default(),
+    );
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -104,9 +113,9 @@ impl Waiter {
         &mut self,
         mut first_sent: Option<Instant>,
         mut known: KnownAnswer,
+        mut refused_claims: RefusedClaims,
     ) -> Result<Held, Refusal> {
         let mut last_holder = None;
-        let mut refused_claims = RefusedClaims::default();
         loop {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());

@@ -13,6 +13,17 @@ pub enum Claim {
     Taken(Bytes),
 }
 
+/// The answer to [`Store::claim_all`](super::Store::claim_all).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimAll {
+    /// All values are stored: by this request, or by an earlier request of the same call.
+    Claimed,
+    /// Another value is stored under the key at this place of the request. The request has stored nothing.
+    Taken(usize, Bytes),
+    /// The store does not claim these keys together. The request has stored nothing, and the caller claims one key after another.
+    NotTogether,
+}
+
 /// The answer to [`Store::claim_fenced`](super::Store::claim_fenced).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FencedClaim {

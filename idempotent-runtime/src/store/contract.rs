@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::answer::{Claim, Count, Entry, FencedClaim, Hint, Swap};
+use super::answer::{Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Swap};
 use super::durability::Durability;
 use super::fencing;
 use super::filter::{BloomFilter, BloomStats};
@@ -41,9 +41,6 @@ use crate::record::count;
 /// Every other operation has a default: it uses the four required operations and takes more steps, or answers that the store does
 /// not support it. Hints wake waiting calls, which otherwise poll: [`subscribe`](Self::subscribe),
 /// [`replace_and_notify`](Self::replace_and_notify) and [`remove_and_notify`](Self::remove_and_notify).
-///
-/// # Wrap a store
-///
 /// A store around another store implements [`Wrap`](super::Wrap), which forwards every operation, also those with a default.
 ///
 /// # Cancellation
@@ -87,6 +84,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         ttl: Duration,
     ) -> Result<FencedClaim, StoreError> {
         claim_fenced_in_steps(self, key, fence_key, value, ttl).await
+    }
+
+    /// Claims all keys or none, in one atomic step: each as [`claim`](Self::claim) does, with its errors. The keys are different, and
+    /// sorted by their bytes, so that stores which lock them in this order cannot deadlock. By default, and for keys that it cannot
+    /// claim in one step, a store stores nothing and answers [`ClaimAll::NotTogether`].
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        let _ = (claims, ttl);
+        Ok(ClaimAll::NotTogether)
     }
 
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
@@ -133,8 +142,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Does what [`remove`](Self::remove) does, and notifies the receivers of [`subscribe`](Self::subscribe) in the same round trip.
-    /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification. Its errors are
-    /// those of [`remove`](Self::remove).
+    /// A notification is a hint and may be lost. By default this is [`remove`](Self::remove), without a notification, with its errors.
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         self.remove(key, expected).await
     }
@@ -168,12 +176,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let sent = Instant::now();
         match self.get(key).await? {
             None => Ok(Swap::Absent),
-            Some(Entry {
-                value: stored,
-                ttl: Some(ttl),
-            }) if stored == expected => {
+            Some(entry) if entry.value == expected && entry.ttl.is_some() => {
                 // Without the subtraction each exchange would prolong the record by the time of its round trip.
-                let remaining = ttl.saturating_sub(sent.elapsed());
+                let remaining = entry.ttl.unwrap_or_default().saturating_sub(sent.elapsed());
                 if remaining < SHORTEST_TTL {
                     // Repeated exchanges with the shortest time to live would prevent the record from expiring.
                     return Ok(Swap::Absent);
@@ -235,9 +240,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.remove(&member_key(set, member), owner).await
     }
 
-    /// Inserts `member` into a Bloom filter, and answers whether it may have been inserted before.
-    ///
-    /// By default this inserts nothing and answers [`Hint::PerhapsSeen`].
+    /// Inserts `member` into a Bloom filter, and answers whether it may have been inserted before. By default this inserts nothing and
+    /// answers [`Hint::PerhapsSeen`].
     ///
     /// # Errors
     ///
@@ -355,8 +359,7 @@ pub async fn claim_fenced_in_steps<S: Store + ?Sized>(
     }
 }
 
-/// The default of [`Store::count`]: reads the count and replaces it if it has not changed. Attempts of this process take turns,
-/// so only other processes can race. One racer always succeeds. The others pause.
+/// The default of [`Store::count`]: reads the count and replaces it if it has not changed. One racer always succeeds.
 async fn count_by_comparing<S: Store + ?Sized>(
     store: &S,
     key: &str,
@@ -364,7 +367,6 @@ async fn count_by_comparing<S: Store + ?Sized>(
     window: Duration,
 ) -> Result<Count, StoreError> {
     static QUEUES: LazyLock<Queues<()>> = LazyLock::new(Queues::default);
-
     // Per store: a store that hangs must not block another store.
     let store_id = ptr::from_ref(store).cast::<()>().addr();
     let _turn = QUEUES.wait_turn(format!("{store_id:x} {key}")).await;
@@ -380,10 +382,8 @@ async fn count_by_comparing<S: Store + ?Sized>(
             continue;
         };
         let next = count::next(&entry.value, attempt_id)?;
-        let count = Count {
-            attempt: next.attempt,
-            remaining: entry.ttl.unwrap_or(window),
-        };
+        let (attempt, remaining) = (next.attempt, entry.ttl.unwrap_or(window));
+        let count = Count { attempt, remaining };
         let Some(record) = next.record else {
             return Ok(count);
         };

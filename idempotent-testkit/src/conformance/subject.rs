@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, Count, Cursor, Entry, FencedClaim, Hint, Page, Store,
+    BloomFilter, BloomStats, Claim, ClaimAll, Count, Cursor, Entry, FencedClaim, Hint, Page, Store,
     StoreError, StoreErrorKind, Swap,
 };
 use tokio::sync::{Barrier, watch};
@@ -52,6 +52,21 @@ impl Subject {
     ) -> Result<Claim, String> {
         let answer = self.store.claim(key, value, ttl).await;
         answer.map_err(|error| failed("claim", &error))
+    }
+
+    /// Claims all keys by these values. `None`: the store does not claim them together.
+    pub(super) async fn claim_all(
+        &self,
+        claims: &[(String, Bytes)],
+        ttl: Duration,
+    ) -> Result<Option<ClaimAll>, String> {
+        let claims = claims.iter().map(|(key, value)| (&**key, value));
+        let claims: Vec<_> = claims.collect();
+        match self.store.claim_all(&claims, ttl).await {
+            Ok(ClaimAll::NotTogether) => Ok(None),
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => Err(failed("claim_all", &error)),
+        }
     }
 
     pub(super) async fn claim_fenced(

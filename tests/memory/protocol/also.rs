@@ -11,8 +11,9 @@ use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::private::Call;
 use idempotent_runtime::{
-    Error, MemoryStore, OnCancel, OnLeaseLost, Policy, Release, Renew, StoreErrorKind,
+    Error, MemoryStore, OnCancel, OnLeaseLost, Policy, Release, Renew, Store, StoreErrorKind,
 };
+use support::required_only::RequiredOnly;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -63,9 +64,17 @@ async fn refusal(call: Call) -> Error {
     call.claim().await.unwrap_err().into_error()
 }
 
+/// A store that does not claim several keys together.
+fn one_after_another() -> FaultyStore<RequiredOnly<MemoryStore>> {
+    FaultyStore::new(RequiredOnly(MemoryStore::new()))
+}
+
 /// Two handles on one store, of which each answer takes a moment.
 fn two_processes(policy: Policy) -> [Guarded; 2] {
-    let store = FaultyStore::new(MemoryStore::new());
+    two_processes_on(FaultyStore::new(MemoryStore::new()), policy)
+}
+
+fn two_processes_on<S: Store>(store: FaultyStore<S>, policy: Policy) -> [Guarded; 2] {
     store.always_all(Fault::Delay(millis(5)));
     let here = Guarded::on(store, policy);
     let there = here.elsewhere();
@@ -94,7 +103,12 @@ impl Accounts {
 
 #[tokio::test(start_paused = true)]
 async fn crossing_calls_that_wait_all_run_one_after_another() {
-    let processes = two_processes(policy().wait(secs(120)));
+    let policy = policy().wait(secs(120));
+    all_run(&two_processes(policy)).await;
+    all_run(&two_processes_on(one_after_another(), policy)).await;
+}
+
+async fn all_run(processes: &[Guarded; 2]) {
     let accounts = Accounts::default();
     let calls = (0..40_u64).map(|number| {
         let (from, to) = (number % 4, (number / 4 + number % 4 + 1) % 4);
@@ -111,7 +125,13 @@ async fn crossing_calls_that_wait_all_run_one_after_another() {
 #[tokio::test(start_paused = true)]
 async fn one_of_two_crossing_calls_that_do_not_wait_runs() {
     for (one, other) in [(1, 2), (2, 1), (3, 7), (7, 3)] {
-        let [here, there] = two_processes(policy());
+        one_runs(two_processes(policy()), one, other).await;
+        one_runs(two_processes_on(one_after_another(), policy()), one, other).await;
+    }
+}
+
+async fn one_runs([here, there]: [Guarded; 2], one: u64, other: u64) {
+    {
         let body = || async {
             sleep(secs(1)).await;
             Ok(())
@@ -126,15 +146,19 @@ async fn one_of_two_crossing_calls_that_do_not_wait_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_names_the_taken_key_and_no_other_key_stays_taken() {
-    let here = Guarded::in_memory(policy());
-    for guarded in [&here, &here.elsewhere()] {
+    names_the_taken_key(&Guarded::in_memory(policy())).await;
+    names_the_taken_key(&Guarded::on(one_after_another(), policy())).await;
+}
+
+async fn names_the_taken_key(here: &Guarded) {
+    for guarded in [here, &here.elsewhere()] {
         for busy in 0..6 {
             let held = here.call(busy).claim().await.unwrap();
             let all = [0, 1, 2, 3, 4, 5];
             let refused = refusal(transfer(guarded, 0, &all[1..])).await;
             assert_eq!((refused.code(), named(&refused)), ("in_progress", busy));
             assert_eq!(
-                taken(&here, &all).await,
+                taken(here, &all).await,
                 [busy],
                 "the other keys are free at once"
             );
@@ -166,8 +190,8 @@ async fn equal_keys_are_claimed_once() {
     run(transfer(&guarded, 1, &[1, 2, 1, 2]), nothing())
         .await
         .unwrap();
-    assert_eq!(store.counts().claim, 2);
-    assert_eq!(store.counts().remove, 2);
+    let counts = store.counts();
+    assert_eq!((counts.claim_all, counts.remove, counts.total()), (1, 2, 3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -250,14 +274,19 @@ async fn a_call_that_is_dropped_while_it_waits_holds_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_at_any_instant_holds_nothing() {
-    for after in 1..30 {
-        let [here, _] = two_processes(policy());
+    for after in 1..60 {
+        let [here, _] = if after < 30 {
+            two_processes(policy())
+        } else {
+            two_processes_on(one_after_another(), policy())
+        };
+        let after = after % 30 + 1;
         let call = transfer(&here, 1, &[2, 3]).claim();
         let ended = timeout(millis(after), async {
             call.await.unwrap().settle(true).await
         });
         if ended.await.is_ok() {
-            assert!(after > 15, "{after}");
+            assert!(after >= 10, "{after}");
         }
         here.settled().await;
         assert!(taken(&here, &[1, 2, 3]).await.is_empty(), "{after}");
@@ -311,7 +340,7 @@ async fn a_long_body_keeps_all_keys() {
 
 #[tokio::test(start_paused = true)]
 async fn the_context_knows_the_lease_that_ends_first() {
-    let store = FaultyStore::new(MemoryStore::new());
+    let store = one_after_another();
     store.always(Op::Claim, Fault::Delay(millis(400)));
     let guarded = Guarded::on(store, policy());
     let order = key_order(&guarded, &[1, 2, 3]);
@@ -392,7 +421,7 @@ async fn a_body_that_continues_after_a_lost_lease_frees_the_other_keys() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_ends_before_all_keys_are_claimed_refuses_the_call() {
-    let store = FaultyStore::new(MemoryStore::new());
+    let store = one_after_another();
     let short = Policy::new(millis(500)).release(Release::Always);
     let guarded = Guarded::on(store.clone(), short.renew(Renew::No));
     store.always(Op::Claim, Fault::Delay(millis(300)));
@@ -426,7 +455,7 @@ async fn a_call_emits_one_end() {
 #[tokio::test(start_paused = true)]
 async fn no_body_runs_while_the_store_is_unavailable() {
     for claims in 0..3 {
-        let store = FaultyStore::new(MemoryStore::new());
+        let store = one_after_another();
         let run_anyway = policy().on_store_error(idempotent_runtime::OnStoreError::Run);
         let guarded = Guarded::on(store.clone(), run_anyway);
         for _ in 0..claims {

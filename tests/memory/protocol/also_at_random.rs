@@ -69,9 +69,9 @@ async fn ends(seed: u64) -> Vec<&'static str> {
     let store = FaultyStore::new(MemoryStore::new());
     store.always_all(Fault::Delay(millis(1 + dice.below(5))));
     for _ in 0..dice.below(12) {
-        let ops = [Op::Claim, Op::Remove, Op::Replace];
+        let ops = [Op::Claim, Op::ClaimAll, Op::Remove, Op::Replace];
         store.next(
-            ops[usize::try_from(dice.below(3)).unwrap()],
+            ops[usize::try_from(dice.below(4)).unwrap()],
             fault(&mut dice),
         );
     }

@@ -10,6 +10,7 @@ use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use crate::testkit::broken::{BrokenStore, Mistake};
 use crate::testkit::broken_fences::{BrokenFences, FenceMistake};
 use crate::testkit::broken_listings::{BrokenListings, ListMistake};
+use crate::testkit::broken_several::{BrokenSeveral, SeveralMistake};
 
 /// The cases that this store fails.
 async fn failed<S: Store>(store: impl Fn() -> S) -> BTreeSet<&'static str> {
@@ -120,12 +121,31 @@ mistakes! {
         a_record_is_listed_with_its_head_and_its_ttl;
 }
 
+mistakes! {
+    BrokenSeveral SeveralMistake
+    keys_that_stay_claimed_beside_a_taken_key_are_found: OneAfterAnother fails
+        a_taken_key_is_named_and_no_other_is_claimed;
+    a_claim_of_all_in_several_steps_is_found: OneAfterAnotherWithWithdrawal fails
+        one_of_many_claims_of_all_wins;
+    a_wrong_place_of_the_taken_key_is_found: NamesTheFirst fails
+        a_taken_key_is_named_and_no_other_is_claimed;
+    a_claim_of_all_refused_for_its_own_record_is_found: OwnIsTaken fails
+        a_repeated_claim_of_all_is_claimed_again;
+    a_renewing_claim_of_all_is_found: RenewsOwn fails a_repeated_claim_of_all_is_claimed_again;
+    a_claim_that_is_stored_without_saying_so_is_found: NotTogetherButStored fails
+        all_free_keys_are_claimed;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_correct_store_passes() {
     let none = BTreeSet::new();
     assert_eq!(failures(|| async { MemoryStore::new() }).await, []);
     assert_eq!(failed(|| BrokenStore::new(Mistake::None)).await, none);
     assert_eq!(failed(|| BrokenFences::new(FenceMistake::None)).await, none);
+    for mistake in [SeveralMistake::None, SeveralMistake::NotTogether] {
+        let failed = failed(|| BrokenSeveral::new(mistake)).await;
+        assert_eq!(failed, none, "{mistake:?}");
+    }
     for mistake in [ListMistake::None, ListMistake::CannotList] {
         assert_eq!(
             failed(|| BrokenListings::new(mistake)).await,
