@@ -7,3 +7,4 @@ pub(crate) mod oversize;
 pub(crate) mod records;
 pub(crate) mod removal;
 pub(crate) mod scripts;
+pub(crate) mod several;

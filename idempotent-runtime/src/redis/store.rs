@@ -14,18 +14,18 @@ use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::listener::Listener;
 use crate::redis::doctor::Doctor;
 use crate::redis::record::records::RecordCommands;
-use crate::redis::record::{counting, fencing, listing};
+use crate::redis::record::{counting, fencing, listing, several};
 use crate::redis::send::sender::Sender;
 use crate::store::key::member_key;
 use crate::store::{
-    BloomFilter, BloomStats, Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Hint,
-    Page, Store, StoreError, StoreErrorKind, Swap,
+    BloomFilter, BloomStats, Claim, ClaimAll, Count, Cursor, Durability, Entry, FencedClaim,
+    Finding, Hint, Page, Store, StoreError, StoreErrorKind, Swap,
 };
 
 /// Stores records in Redis: one string with an expiry per key.
 ///
-/// Every operation of a call uses one key, so Redis Cluster needs no hash tags. Only a claim with a fence uses two, and braces in
-/// the second keep both on one node. An operation is one round trip, with these
+/// Every operation of a call uses one key, so Redis Cluster needs no hash tags. A claim with a fence uses two, and braces in
+/// the second keep both on one node. Several keys are claimed by one script, in a cluster only if they share a slot. An operation is one round trip, with these
 /// exceptions: a script that the server does not know is sent a second time ([`connect`](Self::connect) makes the scripts of most calls known to a single server); a removal reads the key if `DELIFEQ` or
 /// `DELEX` removes nothing; a removal or a replacement reads the key if it has another record of more than 4 KiB; a write that waits for replicas lasts until
 /// they answer, and may need a new connection. Concurrent operations share round trips: see
@@ -132,6 +132,14 @@ where
     ) -> Result<FencedClaim, StoreError> {
         let keys = [key, fence_key];
         fencing::claim(&self.sender, &self.records, keys, value, ttl).await
+    }
+
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        several::claim(&self.sender, &self.records, claims, ttl).await
     }
 
     async fn replace(

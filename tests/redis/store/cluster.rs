@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisCluster, RedisServer};
 use idempotent_runtime::redis::redis::{cmd, from_redis_value};
-use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::store::{Claim, ClaimAll, Swap};
 use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -54,6 +54,26 @@ async fn a_waiting_call_is_woken_in_a_cluster() {
     let here = RedisStore::connect(&cluster.url()).await.unwrap();
     let there = RedisStore::connect(&cluster.url()).await.unwrap();
     assert_waiting_call_is_woken(here, there, cluster.nodes()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_keys_are_claimed_together_if_they_share_a_slot() {
+    let store = on_the_shared_cluster().await;
+    // Any node refuses keys of two slots.
+    let node = RedisStore::connect(&shared_cluster().nodes()[0].url()).await;
+    let ([one, other], value, done) = ([key(), key()], VALUE, DONE);
+    let apart = [(&*one, &value), (&*other, &value)];
+    for store in [&store, &node.unwrap()] {
+        let claim = store.claim_all(&apart, TTL).await;
+        assert_eq!(claim.unwrap(), ClaimAll::NotTogether);
+    }
+    let [one, other] = ["a", "b"].map(|name| format!("{name}{{{one}}}"));
+    let together = [(&*one, &value), (&*other, &value)];
+    let claim = store.claim_all(&together, TTL).await;
+    assert_eq!(claim.unwrap(), ClaimAll::Claimed);
+    let together = [(&*one, &done), (&*other, &done)];
+    let claim = store.claim_all(&together, TTL).await;
+    assert_eq!(claim.unwrap(), ClaimAll::Taken(0, VALUE));
 }
 
 #[tokio::test]

@@ -88,6 +88,30 @@ end
 return string.sub(current, 1, ARGV[3])",
 );
 
+/// Claims all keys or none: their values, their time to live, and the number of bytes to return. Returns `1` if all are claimed, else
+/// the place of the first taken key, a space, and the stored value.
+///
+/// It writes each key. After its first write the server refuses no other, because it runs no other command in between. As in
+/// [`CLAIM_REPLICATED`], an own record is written again.
+pub(crate) static CLAIM_ALL: Script = Script::new(
+    "local own, ttl, most = {}, ARGV[#KEYS + 1], ARGV[#KEYS + 2]
+for at, key in ipairs(KEYS) do
+  own[at] = redis.call('GET', key)
+  if own[at] and own[at] ~= ARGV[at] then
+    return at .. ' ' .. string.sub(own[at], 1, most)
+  end
+end
+for at, key in ipairs(KEYS) do
+  if own[at] then
+    local remaining = redis.call('PTTL', key)
+    redis.call('PEXPIRE', key, remaining > 0 and remaining or ttl)
+  else
+    redis.call('SET', key, ARGV[at], 'PX', ttl)
+  end
+end
+return 1",
+);
+
 /// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is already stored is written again.
 pub(crate) static REPLACE_REPLICATED: Script = replace!(
     "",

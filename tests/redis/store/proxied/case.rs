@@ -10,7 +10,7 @@ use idempotent_runtime::store::{Entry, StoreError};
 use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
 use tokio::time::{sleep, timeout};
 
-use super::way::{Failure, Outcome, TTL, Way};
+use super::way::{Failure, Outcome, TTL, Way, further};
 use crate::store::servers::{MAX_WAIT, next};
 
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +113,10 @@ impl Case {
             self.check_outcome(&outcome, id, ran)?;
             let stored = Stored::of(clean.get(&key).await.unwrap())?;
             self.check_record(&outcome, stored)?;
-            self.check_next_call(clean.clone(), id, stored).await?;
+            // A further key may stay claimed as well.
+            if !self.way.also || !matches!(outcome, Err(Failure::Refused(_))) {
+                self.check_next_call(clean.clone(), id, stored).await?;
+            }
         }
         Ok(())
     }
@@ -126,13 +129,18 @@ impl Case {
     ) -> Result<Called, String> {
         let clean = connect(&server.url(), MAX_WAIT).await.unwrap();
         let id = next() as u64;
-        let key = format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
+        let key_of = |id| format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
+        let key = key_of(id);
+        let keys = [Some(key_of(id)), self.way.also.then(|| key_of(further(id)))];
         let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let body = async {
             ran.fetch_add(1, Ordering::SeqCst);
-            if Stored::of(clean.get(&key).await.unwrap()) == Ok(Stored::Running) {
-                claimed.fetch_add(1, Ordering::SeqCst);
+            let mut has_all = true;
+            for key in keys.iter().flatten() {
+                let stored = Stored::of(clean.get(key).await.unwrap());
+                has_all &= stored == Ok(Stored::Running);
             }
+            claimed.fetch_add(usize::from(has_all), Ordering::SeqCst);
             self.body(id, proxy).await
         };
         let begun = Instant::now();

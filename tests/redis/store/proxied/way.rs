@@ -12,6 +12,13 @@ pub(crate) struct Way {
     pub(crate) succeeds: bool,
     /// The body runs long enough for a renewal.
     pub(crate) is_long: bool,
+    /// The call has a [further key](further).
+    pub(crate) also: bool,
+}
+
+/// The further key of the call with this key.
+pub(crate) fn further(id: u64) -> u64 {
+    id + (1 << 32)
 }
 
 /// The failure of a call.
@@ -37,20 +44,22 @@ const SHORT_LEASE: Duration = Duration::from_secs(3);
 impl Way {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         [
-            (Release::Always, false, false),
-            (Release::OnError, false, false),
-            (Release::OnError, true, false),
-            (Release::OnError, true, true),
-            (Release::Never, false, false),
-            (Release::Never, true, false),
+            (Release::Always, false, false, false),
+            (Release::OnError, false, false, false),
+            (Release::OnError, true, false, false),
+            (Release::OnError, true, true, false),
+            (Release::Never, false, false, false),
+            (Release::Never, true, false, false),
+            (Release::Always, false, false, true),
         ]
         .into_iter()
-        .flat_map(|(release, replay, is_long)| {
+        .flat_map(|(release, replay, is_long, also)| {
             [true, false].map(|succeeds| Self {
                 release,
                 replay,
                 succeeds,
                 is_long,
+                also,
             })
         })
     }
@@ -72,6 +81,11 @@ impl Way {
 
     fn call(self, idempotency: &Idempotency, id: u64) -> GuardedCall {
         let call = idempotency.call("proxied.pay").key(&id);
+        let call = if self.also {
+            call.also(&further(id))
+        } else {
+            call
+        };
         let call = call.ttl(TTL).release(self.release);
         match self.release {
             Release::OnError if self.is_long => call.lease(SHORT_LEASE),

@@ -1,0 +1,61 @@
+//! Claims of several keys by one script.
+
+use std::time::Duration;
+
+use ::redis::{ErrorKind, RedisError, Value};
+use bytes::Bytes;
+
+use crate::redis::client::connection_like::StoreClient;
+use crate::redis::client::slot::slot_of_key;
+use crate::redis::record::records::RecordCommands;
+use crate::redis::record::scripts::CLAIM_ALL;
+use crate::redis::script::millis;
+use crate::redis::send::op::{Op, Order, SendError};
+use crate::redis::send::sender::Sender;
+use crate::store::{ClaimAll, StoreError};
+
+/// Claims all keys or none, alone or in a batch, if one server has all of them.
+pub(crate) async fn claim<C: StoreClient>(
+    sender: &Sender<C>,
+    records: &RecordCommands,
+    claims: &[(&str, &Bytes)],
+    ttl: Duration,
+) -> Result<ClaimAll, StoreError> {
+    let keys: Vec<_> = claims.iter().map(|(key, _)| *key).collect();
+    let mut slots = keys.iter().map(|key| slot_of_key(key.as_bytes()));
+    let first = slots.next();
+    if !sender.sends_once() && !slots.all(|slot| Some(slot) == first) {
+        return Ok(ClaimAll::NotTogether);
+    }
+    let (ttl, most) = (millis(ttl).to_string(), records.limit());
+    let values = claims.iter().map(|(_, value)| &***value);
+    let args: Vec<_> = values.chain([ttl.as_bytes(), most.as_bytes()]).collect();
+    let claim = Op::script(&CLAIM_ALL, &keys, &args).in_order(Order::OfKey);
+    match sender.send(&claim.replicated_by(&CLAIM_ALL)).await {
+        // This server is a node of a cluster, or a proxy before one.
+        Err(SendError::Redis(error)) if error.code() == Some("CROSSSLOT") => {
+            Ok(ClaimAll::NotTogether)
+        }
+        Ok(Value::Int(_)) => Ok(ClaimAll::Claimed),
+        reply => {
+            let reply: Vec<u8> = sender.read(sender.value(reply)?)?;
+            taken(&reply).map_err(|error| sender.error(SendError::Redis(error)))
+        }
+    }
+}
+
+/// Reads the place of a taken key, counted from 1, and the stored value after a space.
+fn taken(reply: &[u8]) -> Result<ClaimAll, RedisError> {
+    let (place, stored) = reply.split_at(reply.iter().take_while(|byte| **byte != b' ').count());
+    let place = std::str::from_utf8(place).ok();
+    let place = place.and_then(|place| place.parse::<usize>().ok()?.checked_sub(1));
+    match (place, stored) {
+        (Some(place), [_, stored @ ..]) => {
+            Ok(ClaimAll::Taken(place, Bytes::copy_from_slice(stored)))
+        }
+        _ => {
+            let message = "the script has another answer";
+            Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)))
+        }
+    }
+}
