@@ -20,6 +20,7 @@ mod refusals;
 mod runbook;
 mod schema;
 mod sessions;
+mod several;
 mod statements;
 mod storms;
 mod texts;

@@ -7,6 +7,7 @@ mod doctor;
 mod fencing;
 mod listing;
 mod purge;
+mod several;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::unsent::Unsent;
 use crate::store::{
-    Claim, Count, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError, Swap,
-    claim_fenced_in_steps,
+    Claim, ClaimAll, Count, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store,
+    StoreError, Swap, claim_fenced_in_steps,
 };
 
 /// Stores records in PostgreSQL (11 or newer), in the table `idempotence`.
@@ -60,7 +61,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// deadlock, a busy file), and after a broken connection. After a lost race it is sent up to a hundred times.
 ///
 /// An operation that changes or reads a record is one statement and one round trip. If it finds another call's record, a second
-/// statement reads that record. On MySQL a claim that replaces an expired record is three statements. With a fence a claim is
+/// statement reads that record. Several keys are claimed by one statement. On MySQL a claim that replaces an expired record is three statements. With a fence a claim is
 /// one on PostgreSQL and SQLite, and on MySQL three to seven. Changes that wait for the database go together in one transaction: see
 /// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL: for each key the
 /// calls of a process take turns, and reuse one connection while the pool has others that are free. The first statement of each
@@ -296,6 +297,15 @@ impl<DB: Database> Store for SqlStore<DB> {
         self.start_purging();
         let (keys, most) = ([key, fence_key], most_bytes(&self.longest));
         fencing::claim(&self.pool, keys, value, ttl, most).await
+    }
+
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        self.start_purging();
+        several::claim(&self.pool, claims, ttl, most_bytes(&self.longest)).await
     }
 
     async fn replace(

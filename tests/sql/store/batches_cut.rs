@@ -7,11 +7,13 @@ use idempotence_test_servers::PostgresServer;
 use idempotent_runtime::sql::sqlx::pool::PoolOptions;
 use idempotent_runtime::sql::sqlx::{Connection, Postgres};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{PostgresStore, SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{
+    Error, Idempotency, PostgresStore, Release, SqlStore, Store, StoreErrorKind,
+};
 use tokio::task::spawn_blocking;
 use url::Url;
 
-use crate::store::databases::{Fresh, TTL};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL};
 use support::wire::{Point, Wire};
 
 static VALUE: bytes::Bytes = crate::store::databases::VALUE;
@@ -19,6 +21,7 @@ static VALUE: bytes::Bytes = crate::store::databases::VALUE;
 on_every_server! {
     a_batch_that_is_cut_at_any_message_is_neither_lost_nor_answered_wrongly
     a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once
+    a_call_with_several_keys_that_is_cut_at_any_message_holds_all_of_them_and_frees_them
 }
 
 /// A store with one connection, which goes through this wire. `None`: the connection failed before it was usable. `wait`: how
@@ -119,6 +122,34 @@ async fn a_batch_of_counts_that_is_cut_at_any_message_counts_each_attempt_once<D
         numbers.sort_unstable();
         let expected = (0..2).flat_map(|key| (1..=20).map(move |number| (key, number)));
         assert!(numbers.into_iter().eq(expected), "{point}");
+    })
+    .await;
+}
+
+async fn a_call_with_several_keys_that_is_cut_at_any_message_holds_all_of_them_and_frees_them<
+    DB: Fresh,
+>() {
+    cut_at_each_message::<DB>(async |store, direct, point| {
+        let builder = Idempotency::builder(store.clone());
+        let handle = builder.deadline(Duration::from_secs(30)).build().unwrap();
+        let keys = async || {
+            let page = direct.list("idem:", None, 10).await.unwrap();
+            page.unwrap().records.len()
+        };
+        // The second call uses prepared statements.
+        for _ in 0..2 {
+            let call = handle.call("accounts.transfer").key("from").also("to");
+            let call = call.also("fees").ttl(TTL).release(Release::Always);
+            let body = async {
+                assert_eq!(keys().await, 3, "{point}");
+                Ok::<_, Error>(())
+            };
+            call.run(body)
+                .await
+                .unwrap_or_else(|error| panic!("{point}: {error:?}"));
+            handle.drain(MAX_WAIT).await.unwrap();
+            assert_eq!(keys().await, 0, "{point}");
+        }
     })
     .await;
 }

@@ -1,7 +1,7 @@
 //! How many statements an operation sends.
 
 use idempotent_runtime::sql::sqlx::{Executor, MySql, Postgres};
-use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::store::{Claim, ClaimAll, Swap};
 use idempotent_runtime::{MySqlStore, Store};
 
 use crate::store::databases::{Fresh, OTHER, TTL, VALUE, narrow, postgres};
@@ -12,7 +12,7 @@ use support::databases::Kind;
 async fn a_duplicate_writes_and_locks_nothing_on_postgres() {
     const LOCKED: &str = "SELECT count(*) FROM idempotence WHERE xmax <> '0'::xid";
 
-    let store = postgres().await;
+    let (store, other) = (postgres().await, OTHER);
     let pool = store.pool();
     store.claim("key", &VALUE, TTL).await.unwrap();
     for _ in 0..3 {
@@ -24,6 +24,9 @@ async fn a_duplicate_writes_and_locks_nothing_on_postgres() {
         assert_eq!(swap.unwrap(), Swap::Other(VALUE));
         let swap = store.remove("key", &OTHER).await;
         assert_eq!(swap.unwrap(), Swap::Other(VALUE));
+        let claims = [("a", &other), ("key", &other)];
+        let claim = store.claim_all(&claims, TTL).await;
+        assert_eq!(claim.unwrap(), ClaimAll::Taken(1, VALUE));
         assert_eq!(Postgres::number(pool, LOCKED).await, 0);
     }
     // The usual statement for an upsert does write or lock.
@@ -43,9 +46,13 @@ async fn a_claim_is_one_statement_on_mysql_and_a_duplicate_two() {
     store.exchange("key", &OTHER, &VALUE).await.unwrap();
     store.get("key").await.unwrap();
     store.remove("key", &VALUE).await.unwrap();
+    let value = VALUE;
+    let claims = [("a", &value), ("b", &value), ("c", &value)];
+    let claim = store.claim_all(&claims, TTL).await;
+    assert_eq!(claim.unwrap(), ClaimAll::Claimed);
     let won = statements(&store).await;
     // The query for the number of statements is also a statement.
-    assert_eq!(won - before, 6 + 1);
+    assert_eq!(won - before, 7 + 1);
     store.claim("key", &VALUE, TTL).await.unwrap();
     let claim = store.claim("key", &OTHER, TTL).await;
     assert_eq!(claim.unwrap(), Claim::Taken(VALUE));

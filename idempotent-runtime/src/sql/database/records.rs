@@ -35,6 +35,13 @@ pub trait Records: Run {
         ready(Ok(None))
     }
 
+    /// Claims all keys, which are sorted, by one statement. Returns whether it did; if not, it has stored nothing.
+    fn claim_all(
+        connection: &mut Self::Connection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+    ) -> impl Future<Output = sqlx::Result<bool>> + Send;
+
     /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
     fn list(
         connection: &mut Self::Connection,

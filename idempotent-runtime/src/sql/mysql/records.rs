@@ -5,10 +5,12 @@
 //!
 //! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
-use sqlx::{Executor, MySql, MySqlConnection, query, query_as};
+use bytes::Bytes;
+use sqlx::{Executor, MySql, MySqlConnection, QueryBuilder, query, query_as};
 
 use super::rows::{DUPLICATE_KEY, error_number};
 use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::run::Run as _;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Limit, Micros, New};
 
@@ -91,6 +93,25 @@ impl Records for MySql {
         Ok(Some(
             connection.execute(claim).await?.last_insert_id() == STORED,
         ))
+    }
+
+    /// A key with a row, also an expired one, is an error, which undoes the statement.
+    async fn claim_all(
+        connection: &mut MySqlConnection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+    ) -> sqlx::Result<bool> {
+        let mut claim = QueryBuilder::new("INSERT INTO idempotence (`key`, value, expires_at) ");
+        claim.push_values(claims, |mut row, (key, value)| {
+            row.push_bind(key.as_bytes()).push_bind(&***value);
+            row.push("UTC_TIMESTAMP(6) + INTERVAL ");
+            row.push_bind_unseparated(micros);
+            row.push_unseparated(" MICROSECOND");
+        });
+        match Self::execute(connection, claim).await {
+            Err(error) if Self::has_row(&error) => Ok(false),
+            claimed => claimed.map(|_| true),
+        }
     }
 
     async fn list(

@@ -6,7 +6,8 @@
 //!
 //! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
-use sqlx::{PgConnection, Postgres, query_as};
+use bytes::Bytes;
+use sqlx::{Error, PgConnection, Postgres, query_as, query_scalar};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
 use crate::sql::database::statement::FixedStatement;
@@ -22,6 +23,33 @@ WHERE NOT EXISTS (
 )
 ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at
 WHERE old.expires_at <= statement_timestamp()";
+
+/// $1 keys, $2 values, $3 microseconds. Returns whether all are claimed.
+///
+/// Keys that are free when the statement begins are inserted in their order, so two statements cannot deadlock. If another
+/// transaction claims one of them meanwhile, the cast fails on purpose: the error undoes the others.
+const CLAIM_ALL: &str = "
+WITH wanted AS (
+    SELECT * FROM unnest($1::text[], $2::bytea[]) AS wanted (key, value)
+), claimed AS (
+    INSERT INTO idempotence AS old (key, value, expires_at)
+    SELECT key, value, statement_timestamp() + $3 * interval '1 microsecond' FROM wanted
+    WHERE NOT EXISTS (
+        SELECT FROM wanted AS one JOIN idempotence AS stored ON stored.key = one.key
+        WHERE stored.value <> one.value AND stored.expires_at > statement_timestamp()
+    )
+    ORDER BY key COLLATE \"C\"
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value,
+        expires_at = CASE WHEN old.expires_at <= statement_timestamp() THEN EXCLUDED.expires_at
+            ELSE old.expires_at END
+    WHERE old.value = EXCLUDED.value OR old.expires_at <= statement_timestamp()
+    RETURNING key
+)
+SELECT CASE count(*) WHEN 0 THEN false WHEN cardinality($1) THEN true
+    ELSE (count(*) || ' of the keys are free')::boolean END FROM claimed";
+
+/// The cast of a text that is no value of the type.
+const NO_SUCH_VALUE: &str = "22P02";
 
 const REPLACE: &str = "
 UPDATE idempotence
@@ -67,6 +95,22 @@ impl Records for Postgres {
         get: FixedStatement::new(GET, &[Key, Limit]),
         purge: FixedStatement::new(PURGE, &[Limit]),
     };
+
+    async fn claim_all(
+        connection: &mut PgConnection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+    ) -> sqlx::Result<bool> {
+        let (keys, values): (Vec<_>, Vec<_>) =
+            claims.iter().map(|(key, value)| (*key, &***value)).unzip();
+        let claim = query_scalar(CLAIM_ALL).bind(&keys).bind(&values);
+        match claim.bind(micros).fetch_one(connection).await {
+            Err(Error::Database(refusal)) if refusal.code().as_deref() == Some(NO_SUCH_VALUE) => {
+                Ok(false)
+            }
+            claimed => claimed,
+        }
+    }
 
     async fn list(
         connection: &mut PgConnection,

@@ -4,9 +4,11 @@
 //! changes in between. No statement returns rows that it wrote, because the client returns such rows before they are
 //! committed, and would not report a failed commit.
 
-use sqlx::{Sqlite, SqliteConnection, query_as};
+use bytes::Bytes;
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_as};
 
 use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::run::Run as _;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 use crate::sql::database::time::{sqlite_end, sqlite_now};
@@ -67,6 +69,33 @@ impl Records for Sqlite {
         get: FixedStatement::new(GET, &[Key, Limit]),
         purge: FixedStatement::new(PURGE, &[Limit]),
     };
+
+    async fn claim_all(
+        connection: &mut SqliteConnection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+    ) -> sqlx::Result<bool> {
+        let mut claim = QueryBuilder::new("WITH wanted (key, value) AS (");
+        claim.push_values(claims, |mut row, (key, value)| {
+            row.push_bind(*key).push_bind(&***value);
+        });
+        claim.push(concat!(
+            ") INSERT INTO idempotence (key, value, expires_at) SELECT key, value, ",
+            sqlite_end!(""),
+        ));
+        claim.push_bind(micros).push(concat!(
+            " FROM wanted WHERE NOT EXISTS (
+                SELECT 1 FROM wanted AS one JOIN idempotence AS stored ON stored.key = one.key
+                WHERE stored.value <> one.value AND stored.expires_at > ",
+            sqlite_now!(),
+            ") ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = CASE
+                WHEN idempotence.expires_at <= ",
+            sqlite_now!(),
+            " THEN excluded.expires_at ELSE idempotence.expires_at END",
+        ));
+        let claimed = Self::execute(connection, claim).await?;
+        Ok(claimed > 0)
+    }
 
     async fn list(
         connection: &mut SqliteConnection,

@@ -1,0 +1,45 @@
+//! Claims of several keys by one statement.
+
+use idempotent_runtime::store::{Bytes, ClaimAll};
+use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
+
+use crate::blocked::Blocked;
+use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
+
+static VALUE: Bytes = crate::store::databases::VALUE;
+
+on_every_database! {
+    a_key_that_a_transaction_takes_during_the_statement_leaves_no_other_key_claimed
+}
+
+/// The key has an expired record when the statement begins, and a live record when the statement gets to it.
+async fn a_key_that_a_transaction_takes_during_the_statement_leaves_no_other_key_claimed<
+    DB: Fresh + Blocked,
+>() {
+    let url = DB::url();
+    let store = SqlStore::<DB>::connect(&url).await.unwrap();
+    leave_expired(&store, "locked").await;
+    let other = narrow::<DB>(&url).await;
+    let mut taking = other.pool().begin().await.unwrap();
+    DB::lock(&mut taking).await;
+    let claiming = tokio::spawn({
+        let store = store.clone();
+        async move {
+            loop {
+                let claims = [("a", &VALUE), ("locked", &VALUE), ("z", &VALUE)];
+                match store.claim_all(&claims, TTL).await {
+                    Ok(answer) => return answer,
+                    // On a busy machine it waited for the lock for too long.
+                    Err(error) => assert_eq!(error.kind(), StoreErrorKind::NotApplied),
+                }
+            }
+        }
+    });
+    DB::blocked(store.pool(), 1).await;
+    taking.commit().await.unwrap();
+    let answer = claiming.await.unwrap();
+    assert_eq!(answer, ClaimAll::Taken(1, "held".into()));
+    for key in ["a", "z"] {
+        assert_eq!(store.get(key).await.unwrap(), None, "{key}");
+    }
+}
