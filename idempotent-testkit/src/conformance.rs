@@ -85,7 +85,7 @@ macro_rules! __conformance_cases {
             bytes:
                 values_may_be_any_bytes "a value may contain any bytes"
                 a_value_may_be_empty "a value may be empty"
-                a_value_may_be_a_mebibyte "a value may be a mebibyte long"
+                a_value_may_be_a_mebibyte "a value may be a mebibyte long, or 256 KiB if the store refuses longer values as `Full` and changes nothing"
                 keys_may_be_any_text "a key may be any UTF-8 text without NUL"
                 keys_may_be_long "a key may be 512 bytes long"
                 keys_that_look_alike_are_different "keys are compared byte for byte";

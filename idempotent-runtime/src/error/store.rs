@@ -54,7 +54,7 @@ pub enum StoreErrorKind {
     NotApplied,
     /// There is no conclusive answer: the store applied the operation, will apply it, or never will.
     Unknown,
-    /// The store has no room for new data, and changed nothing.
+    /// The store has no room for new data, or takes no value of this length. It changed nothing.
     ///
     /// After a result that does not fit, the store is asked for an hour to note the success in a smaller record.
     Full,

@@ -1,7 +1,7 @@
 //! The keys and values that a store must accept.
 
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::store::{Claim, StoreErrorKind, Swap};
 
 use super::subject::{LONG, Subject, Verdict, expect_answer};
 
@@ -26,8 +26,14 @@ pub(super) async fn a_value_may_be_empty(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_value_may_be_a_mebibyte(subject: Subject) -> Verdict {
-    let value: Bytes = (0..=u8::MAX).cycle().take(1 << 20).collect();
-    all_operations(&subject, &subject.key("key"), &value).await
+    let long = |bytes| (0..=u8::MAX).cycle().take(bytes).collect::<Bytes>();
+    let (key, value) = (subject.key("key"), long(1 << 20));
+    if subject.try_claim(&key, &value).await == Err(StoreErrorKind::Full) {
+        subject.expect_free(&key).await?;
+        return all_operations(&subject, &key, &long(256 << 10)).await;
+    }
+    subject.remove(&key, &value).await?;
+    all_operations(&subject, &key, &value).await
 }
 
 pub(super) async fn keys_may_be_any_text(subject: Subject) -> Verdict {

@@ -69,6 +69,16 @@ impl Subject {
         }
     }
 
+    /// As [`claim`](Self::claim), with the kind of its error.
+    pub(super) async fn try_claim(
+        &self,
+        key: &str,
+        value: &Bytes,
+    ) -> Result<Claim, StoreErrorKind> {
+        let answer = self.store.claim(key, value, LONG).await;
+        answer.map_err(|error| error.kind())
+    }
+
     pub(super) async fn claim_fenced(
         &self,
         key: &str,
