@@ -63,6 +63,14 @@ pub mod integrations {
     pub use idempotent_http::integrations::utoipa;
 }
 
+/// The SDK of DynamoDB, for `DynamoDbStore::new`.
+#[cfg(feature = "dynamodb")]
+pub mod dynamodb {
+    pub use idempotent_dynamodb::aws_sdk_dynamodb;
+}
+
+#[cfg(feature = "dynamodb")]
+pub use idempotent_dynamodb::DynamoDbStore;
 #[cfg(feature = "etcd")]
 pub use idempotent_etcd::EtcdStore;
 #[cfg(feature = "mysql")]

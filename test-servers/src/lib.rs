@@ -3,6 +3,7 @@
 
 mod etcd;
 mod mariadb;
+mod moto;
 mod pgbouncer;
 mod ports;
 mod postgres;
@@ -14,6 +15,7 @@ mod supervisor;
 
 pub use self::etcd::{EtcdCluster, EtcdMember};
 pub use self::mariadb::MariaDbServer;
+pub use self::moto::MotoServer;
 pub use self::pgbouncer::PgBouncer;
 pub use self::ports::Port;
 pub use self::postgres::PostgresServer;

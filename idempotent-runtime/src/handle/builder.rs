@@ -102,6 +102,7 @@ impl Idempotency {
     /// * `postgres`: `postgres://[user[:password]@]host[:port]/database`;
     /// * `mysql`: `mysql://[user[:password]@]host[:port]/database`, and `mariadb://…`;
     /// * `sqlite`: `sqlite:file`;
+    /// * `dynamodb`: `dynamodb://table?region=…`;
     /// * `etcd`: `etcd://[user:password@]host[:port],…`, and `etcds://…`;
     /// * the schemes that other crates [register](crate::store::UrlScheme).
     ///

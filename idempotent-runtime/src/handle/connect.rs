@@ -19,10 +19,12 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
         }
         "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
         "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
-        // The store of etcd is in a crate of its own, which the feature links.
-        "etcd" | "etcds" if UrlScheme::find("etcd").is_none() => {
-            let what = "a URL of etcd needs the feature `etcd` of the crate `idempotence`";
-            Err(SetupError::new(what))
+        // These stores are in crates of their own, which the feature links.
+        scheme @ ("dynamodb" | "etcd" | "etcds") if UrlScheme::find(scheme).is_none() => {
+            let feature = scheme.trim_end_matches('s');
+            Err(SetupError::new(format!(
+                "a URL of {feature} needs the feature `{feature}` of the crate `idempotence`"
+            )))
         }
         scheme => match UrlScheme::find(scheme) {
             Some(registered) => registered.connect(url).await.map_err(|error| {
@@ -130,6 +132,7 @@ mod tests {
             ("mysql://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
             ("mariadb://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
             ("sqlite:file", "sqlite", cfg!(feature = "sqlite")),
+            ("dynamodb://s3cret", "dynamodb", false),
             ("etcd://u:s3cret@h", "etcd", false),
             ("etcds://u:s3cret@h", "etcd", false),
         ] {

@@ -70,8 +70,9 @@ const HTTP: [&str; 17] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-pub(crate) const CRATES: [&str; 8] = [
+pub(crate) const CRATES: [&str; 9] = [
     "idempotence-cli",
+    "idempotent-dynamodb",
     "idempotent-etcd",
     "idempotent-http",
     "idempotent-macro",

@@ -33,6 +33,7 @@ fn each_feature_is_enabled_by_a_package_of_tests() {
         "tests/Cargo.toml",
         "proof/adapters/Cargo.toml",
         "proof/frameworks/Cargo.toml",
+        "idempotent-dynamodb/Cargo.toml",
         "idempotent-etcd/Cargo.toml",
     ];
     let manifests = manifests.map(read).concat();

@@ -1,0 +1,255 @@
+//! The clock of DynamoDB, measured by the `Date` of every answer.
+//!
+//! A condition of DynamoDB has no clock, so the store sends the time. `Date` counts in seconds, and the answer takes its time, so the
+//! time is known as a range. A record is stored by the end of the range and expires by its beginning: never too early.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use aws_sdk_dynamodb::config::interceptors::{
+    BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
+};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use aws_smithy_async::time::SharedTimeSource;
+use aws_smithy_types::config_bag::{Storable, StoreReplace};
+
+/// A difference between the two clocks of this machine that is not the scheduler's.
+const STEP: i64 = 500;
+const SECOND: i64 = 1000;
+
+/// The clock of DynamoDB, as this machine knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Clock {
+    source: SharedTimeSource,
+    distance: Arc<Mutex<Option<Distance>>>,
+}
+
+/// When it is at DynamoDB, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) earliest: i64,
+    pub(crate) latest: i64,
+    read: Instant,
+}
+
+/// How far DynamoDB's clock is ahead of the clock of this machine, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct Distance {
+    least: i64,
+    most: i64,
+    measured: Reading,
+}
+
+/// The two clocks of this machine: the time of day, in milliseconds since 1970, which may be set, and the steady clock.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    wall: i64,
+    steady: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new(source: SharedTimeSource) -> Self {
+        let distance = Arc::default();
+        Self { source, distance }
+    }
+
+    /// The time at DynamoDB. `None` before the first answer, and if the clock of this machine was set since the last answer.
+    pub(crate) fn now(&self) -> Option<Now> {
+        self.at(self.read())
+    }
+
+    fn at(&self, now: Reading) -> Option<Now> {
+        let distance = (*self.lock())?;
+        (!distance.measured.is_set_before(now)).then_some(Now {
+            earliest: now.wall + distance.least,
+            latest: now.wall + distance.most,
+            read: now.steady,
+        })
+    }
+
+    /// Whether the clock was wrong at `then` by more than `margin`, as an answer since then has shown.
+    pub(crate) fn was_late(&self, then: Now, margin: Duration) -> bool {
+        self.now().is_none_or(|now| now.shows_wrong(then, margin))
+    }
+
+    /// How far DynamoDB's clock is ahead of the clock of this machine at least, in milliseconds; negative if it is behind.
+    pub(crate) fn distance(&self) -> Option<i64> {
+        let distance = (*self.lock())?;
+        Some(distance.least.max(0) + distance.most.min(0))
+    }
+
+    fn read(&self) -> Reading {
+        Reading {
+            wall: millis(self.source.now()),
+            steady: Instant::now(),
+        }
+    }
+
+    /// An answer has this date, in milliseconds since 1970.
+    fn observe(&self, sent: Reading, received: Reading, date: i64) {
+        if sent.is_set_before(received) {
+            return;
+        }
+        let mut seen = Distance {
+            least: date - received.wall,
+            most: date + SECOND - sent.wall,
+            measured: received,
+        };
+        let mut distance = self.lock();
+        if let Some(last) = *distance
+            && !last.measured.is_set_before(received)
+        {
+            let (least, most) = (seen.least.max(last.least), seen.most.min(last.most));
+            if least <= most {
+                (seen.least, seen.most) = (least, most);
+            }
+        }
+        *distance = Some(seen);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Distance>> {
+        self.distance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Now {
+    fn shows_wrong(self, then: Self, margin: Duration) -> bool {
+        let passed = self.read.saturating_duration_since(then.read);
+        self.latest > then.latest + whole_millis(passed) + whole_millis(margin)
+    }
+}
+
+impl Reading {
+    /// Whether the time of day was set, or the machine was suspended, before this later reading.
+    fn is_set_before(self, later: Self) -> bool {
+        let steady = later.steady.saturating_duration_since(self.steady);
+        let passed = i64::try_from(steady.as_millis()).unwrap_or(i64::MAX);
+        (later.wall - self.wall).abs_diff(passed) > STEP.unsigned_abs()
+    }
+}
+
+impl Storable for Reading {
+    type Storer = StoreReplace<Self>;
+}
+
+impl Intercept for Clock {
+    fn name(&self) -> &'static str {
+        "idempotence::Clock"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _context: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        config.interceptor_state().store_put(self.read());
+        Ok(())
+    }
+
+    fn read_before_deserialization(
+        &self,
+        context: &BeforeDeserializationInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let date = context.response().headers().get("date");
+        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
+        if let (Some(date), Some(sent)) = (date, config.load::<Reading>()) {
+            self.observe(*sent, self.read(), date.secs().saturating_mul(SECOND));
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds since 1970.
+fn millis(time: SystemTime) -> i64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    whole_millis(since.unwrap_or_default())
+}
+
+/// Milliseconds, rounded up, at most about a million years.
+pub(crate) fn whole_millis(duration: Duration) -> i64 {
+    const MOST: i64 = i64::MAX >> 8;
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    i64::try_from(millis).unwrap_or(MOST).min(MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock, and readings of its machine after so many milliseconds.
+    fn clock() -> (Clock, impl Fn(u64) -> Reading) {
+        let begin = Instant::now();
+        let reading = move |after| Reading {
+            wall: 50_000 + i64::try_from(after).expect("a time"),
+            steady: begin + Duration::from_millis(after),
+        };
+        (Clock::new(SharedTimeSource::default()), reading)
+    }
+
+    fn range(now: Option<Now>) -> Option<(i64, i64)> {
+        now.map(|now| (now.earliest, now.latest))
+    }
+
+    #[test]
+    fn answers_narrow_the_range_of_the_time() {
+        let (clock, after) = clock();
+        assert_eq!(range(clock.at(after(0))), None);
+        // The date is between 70.0 and 71.0, at a time between 50.0 and 50.2.
+        clock.observe(after(0), after(200), 70_000);
+        assert_eq!(clock.distance(), Some(19_800));
+        assert_eq!(range(clock.at(after(200))), Some((70_000, 71_200)));
+        // A slow answer does not widen it.
+        clock.observe(after(300), after(9_000), 70_000);
+        assert_eq!(range(clock.at(after(9_000))), Some((78_800, 79_700)));
+        clock.observe(after(10_000), after(10_000), 80_000);
+        assert_eq!(range(clock.at(after(10_000))), Some((80_000, 80_700)));
+        assert_eq!(range(clock.at(after(11_000))), Some((81_000, 81_700)));
+    }
+
+    #[test]
+    fn a_machine_whose_clock_was_set_asks_again() {
+        let (clock, after) = clock();
+        clock.observe(after(0), after(0), 70_000);
+        let set = |after: Reading, by| Reading {
+            wall: after.wall + by,
+            ..after
+        };
+        for by in [-60_000, 60_000] {
+            assert_eq!(range(clock.at(set(after(10), by))), None);
+            // The clock was set during the request, so nothing is known.
+            clock.observe(after(10), set(after(20), by), 70_000);
+            assert_eq!(range(clock.at(set(after(20), by))), None);
+        }
+        let by = -60_000;
+        clock.observe(set(after(30), by), set(after(30), by), 70_000);
+        assert_eq!(range(clock.at(set(after(30), by))), Some((70_000, 71_000)));
+    }
+
+    #[test]
+    fn an_answer_shows_that_the_time_of_its_request_was_wrong() {
+        let (clock, after) = clock();
+        clock.observe(after(0), after(0), 70_000);
+        let (then, margin) = (clock.at(after(0)).expect("a time"), Duration::from_secs(2));
+        // Both clocks of the machine stood still for a minute.
+        clock.observe(after(0), after(0), 130_000);
+        let now = clock.at(after(0)).expect("a time");
+        assert!(now.shows_wrong(then, margin));
+        assert!(!then.shows_wrong(then, margin));
+    }
+
+    #[test]
+    fn a_time_to_live_is_rounded_up() {
+        for (duration, millis) in [
+            (Duration::from_millis(1), 1),
+            (Duration::from_nanos(1_000_001), 2),
+            (Duration::MAX, i64::MAX >> 8),
+        ] {
+            assert_eq!(whole_millis(duration), millis);
+        }
+    }
+}

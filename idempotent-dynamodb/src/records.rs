@@ -1,0 +1,327 @@
+//! The operations on records: each is one request.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
+use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
+use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+use bytes::Bytes;
+use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
+
+use crate::client::with_clock;
+use crate::clock::{Clock, Now, whole_millis};
+use crate::failure;
+
+/// The attribute with the key of the record: the partition key of the table.
+pub(crate) const ID: &str = "id";
+/// The attribute with the record.
+const RECORD: &str = "stored_record";
+/// When the record expires, in milliseconds since 1970. A record without it never expires: another program wrote it.
+const EXPIRES_MS: &str = "expires_ms";
+/// The TTL attribute of the table: when DynamoDB may remove the item, in seconds since 1970.
+pub(crate) const EXPIRES_AT: &str = "expires_at";
+
+/// No record is stored, or it has expired.
+const IS_FREE: &str = "attribute_not_exists(id) OR expires_ms <= :now";
+/// This record is stored and has not expired.
+const IS_EXPECTED: &str =
+    "stored_record = :expected AND (attribute_not_exists(expires_ms) OR expires_ms > :now)";
+const LARGEST_ITEM: usize = 400 << 10;
+/// What an item has beside its key and its record: names and numbers.
+const OVERHEAD: usize = 100;
+/// How often an operation begins again because the clock was wrong.
+const TRIES: u32 = 4;
+
+/// An item of the table.
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+/// The records of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    pub(crate) client: Client,
+    pub(crate) table: String,
+    pub(crate) clock: Clock,
+    /// How much two clocks of DynamoDB may differ.
+    pub(crate) margin: Duration,
+}
+
+/// What is done with a record that is the expected one.
+#[derive(Clone, Copy)]
+pub(crate) enum Change<'a> {
+    /// Stores a value. Without a time to live, the record expires when it would have.
+    Put(&'a Bytes, Option<Duration>),
+    Remove,
+}
+
+impl Records {
+    pub(crate) fn new(client: &Client, table: String) -> Self {
+        let (client, clock) = with_clock(client);
+        Self {
+            client,
+            table,
+            clock,
+            margin: Duration::from_secs(2),
+        }
+    }
+
+    pub(crate) async fn claim(
+        &self,
+        key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Claim, StoreError> {
+        self.check_size(key, value)?;
+        for _ in 0..TRIES {
+            let sent = self.now().await?;
+            let put = self
+                .client
+                .put_item()
+                .table_name(&self.table)
+                .set_item(Some(self.item(key, value, sent, ttl)))
+                .condition_expression(IS_FREE)
+                .expression_attribute_values(":now", number(sent.earliest))
+                .return_values_on_condition_check_failure(AllOld);
+            if let Err(refused) = put.send().await {
+                let stored = record_of(&self.found(&refused)?.unwrap_or_default());
+                return Ok(if stored == *value {
+                    Claim::Claimed
+                } else {
+                    Claim::Taken(stored)
+                });
+            }
+            if !self.clock.was_late(sent, self.margin) {
+                return Ok(Claim::Claimed);
+            }
+            // The record may expire too early.
+            match self.swap(key, value, Change::Put(value, Some(ttl))).await? {
+                Swap::Done => return Ok(Claim::Claimed),
+                Swap::Other(stored) => return Ok(Claim::Taken(stored)),
+                Swap::Absent => {}
+            }
+        }
+        Err(self.clock_was_set())
+    }
+
+    /// Changes a record if it is `expected`.
+    pub(crate) async fn swap(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        change: Change<'_>,
+    ) -> Result<Swap, StoreError> {
+        let Change::Put(value, ttl) = change else {
+            return self.remove(key, expected).await;
+        };
+        self.check_size(key, value)?;
+        let mut expected = expected;
+        for _ in 0..TRIES {
+            let sent = self.now().await?;
+            let mut update = self
+                .client
+                .update_item()
+                .table_name(&self.table)
+                .key(ID, text(key))
+                .condition_expression(IS_EXPECTED)
+                .expression_attribute_values(":expected", bytes(expected))
+                .expression_attribute_values(":now", number(sent.earliest))
+                .return_values_on_condition_check_failure(AllOld);
+            let mut sets = Vec::new();
+            if value != expected || ttl.is_none() {
+                sets.push("stored_record = :value");
+                update = update.expression_attribute_values(":value", bytes(value));
+            }
+            if let Some(ttl) = ttl {
+                let [ms, at] = self.expiry(sent, ttl);
+                sets.push("expires_ms = :ms, expires_at = :at");
+                update = update
+                    .expression_attribute_values(":ms", ms)
+                    .expression_attribute_values(":at", at);
+            }
+            let update = update.update_expression(format!("SET {}", sets.join(", ")));
+            if let Err(refused) = update.send().await {
+                return Ok(other(self.found(&refused)?, sent, Some(value)));
+            }
+            if ttl.is_none() || !self.clock.was_late(sent, self.margin) {
+                return Ok(Swap::Done);
+            }
+            // The record may expire too early.
+            expected = value;
+        }
+        Err(self.clock_was_set())
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let sent = self.now().await?;
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .condition_expression(IS_EXPECTED)
+            .expression_attribute_values(":expected", bytes(expected))
+            .expression_attribute_values(":now", number(sent.earliest))
+            .return_values_on_condition_check_failure(AllOld);
+        match delete.send().await {
+            Ok(_) => Ok(Swap::Done),
+            Err(refused) => Ok(other(self.found(&refused)?, sent, None)),
+        }
+    }
+
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let Some(item) = self.read(key).await?.item else {
+            return Ok(None);
+        };
+        let now = self.now().await?;
+        Ok(live(&item, now))
+    }
+
+    /// The time at DynamoDB. Costs a request if it is not known.
+    pub(crate) async fn now(&self) -> Result<Now, StoreError> {
+        if let Some(now) = self.clock.now() {
+            return Ok(now);
+        }
+        // Every answer has the time, a refusal too.
+        let answer = self.read("idempotence").await;
+        match (self.clock.now(), answer) {
+            (Some(now), _) => Ok(now),
+            (None, Ok(_)) => Err(self.clock_was_set()),
+            (None, Err(error)) if error.kind() == StoreErrorKind::Unknown => {
+                let reason = error.why().to_owned();
+                let error = StoreError::new(StoreErrorKind::NotApplied, error).reason(reason);
+                Err(error.place(self.place()))
+            }
+            (None, Err(error)) => Err(error),
+        }
+    }
+
+    async fn read(&self, key: &str) -> Result<GetItemOutput, StoreError> {
+        let get = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .consistent_read(true);
+        get.send().await.map_err(|error| self.error(&error))
+    }
+
+    pub(crate) fn error<E>(&self, error: &SdkError<E, HttpResponse>) -> StoreError
+    where
+        E: std::error::Error + ProvideErrorMetadata + 'static,
+    {
+        failure::error(error).place(self.place())
+    }
+
+    pub(crate) fn place(&self) -> String {
+        format!("the DynamoDB table {}", self.table)
+    }
+
+    /// The item that refused a condition.
+    fn found<E>(&self, error: &SdkError<E, HttpResponse>) -> Result<Option<Item>, StoreError>
+    where
+        E: Conditional + std::error::Error + ProvideErrorMetadata + 'static,
+    {
+        match error.as_service_error().and_then(Conditional::refused) {
+            Some(refused) => Ok(refused.item().cloned()),
+            None => Err(self.error(error)),
+        }
+    }
+
+    fn check_size(&self, key: &str, value: &Bytes) -> Result<(), StoreError> {
+        if key.len() + value.len() + OVERHEAD > LARGEST_ITEM {
+            return Err(failure::too_large().place(self.place()));
+        }
+        Ok(())
+    }
+
+    fn item(&self, key: &str, value: &Bytes, now: Now, ttl: Duration) -> Item {
+        let [ms, at] = self.expiry(now, ttl);
+        let item = [
+            (ID, text(key)),
+            (RECORD, bytes(value)),
+            (EXPIRES_MS, ms),
+            (EXPIRES_AT, at),
+        ];
+        item.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    /// When a record expires, in milliseconds, and when DynamoDB may remove it, in seconds.
+    fn expiry(&self, now: Now, ttl: Duration) -> [AttributeValue; 2] {
+        let ms = now.latest + whole_millis(ttl) + whole_millis(self.margin);
+        [number(ms), number(ms / 1000 + 1)]
+    }
+
+    /// The clock of this machine was set during each request, or an answer has no `Date`.
+    fn clock_was_set(&self) -> StoreError {
+        let what = "the clock of this machine was set each time, or no answer has a date";
+        let error = StoreError::new(StoreErrorKind::Unknown, what);
+        error.reason("does not tell the time").place(self.place())
+    }
+}
+
+/// An error that may be a refused condition.
+trait Conditional {
+    fn refused(&self) -> Option<&ConditionalCheckFailedException>;
+}
+
+macro_rules! conditional {
+    ($($error:ident)+) => {
+        $(impl Conditional for $error {
+            fn refused(&self) -> Option<&ConditionalCheckFailedException> {
+                match self {
+                    Self::ConditionalCheckFailedException(refused) => Some(refused),
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+conditional! { PutItemError UpdateItemError DeleteItemError }
+
+/// The record of an item.
+pub(crate) fn record_of(item: &Item) -> Bytes {
+    let record = item.get(RECORD).and_then(|value| value.as_b().ok());
+    record.map_or_else(Bytes::new, |record| Bytes::copy_from_slice(record.as_ref()))
+}
+
+/// The record of an item that has not expired.
+pub(crate) fn live(item: &Item, now: Now) -> Option<Entry> {
+    let expires = item.get(EXPIRES_MS).and_then(|value| value.as_n().ok());
+    let expires = expires.and_then(|expires| expires.parse::<i64>().ok());
+    let ttl = match expires.map(|expires| expires.saturating_sub(now.earliest)) {
+        Some(remaining) if remaining <= 0 => return None,
+        remaining => remaining.map(|millis| Duration::from_millis(millis.unsigned_abs())),
+    };
+    let value = record_of(item);
+    Some(Entry { value, ttl })
+}
+
+/// The answer to a change that was not applied: to one that has been applied before as well, because the first reply was lost.
+fn other(found: Option<Item>, sent: Now, value: Option<&Bytes>) -> Swap {
+    match found.and_then(|item| live(&item, sent)) {
+        None => Swap::Absent,
+        Some(stored) if Some(&stored.value) == value => Swap::Done,
+        Some(stored) => Swap::Other(stored.value),
+    }
+}
+
+pub(crate) fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+fn bytes(bytes: &Bytes) -> AttributeValue {
+    AttributeValue::B(Blob::new(bytes.as_ref()))
+}
+
+fn number(number: i64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}

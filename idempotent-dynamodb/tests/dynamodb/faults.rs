@@ -1,0 +1,215 @@
+//! Lost messages, refusals, and how many requests an operation costs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotence::store::{Bytes, Claim, Swap};
+use idempotence::{DynamoDbStore, Error, Idempotency, Store as _, StoreErrorKind};
+use idempotence_test_servers::MotoServer;
+
+use crate::proxy::{Fault, Proxy};
+use crate::{setup, table};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A store behind a proxy, which knows the time already.
+async fn behind_proxy(name: &str) -> (DynamoDbStore, Proxy) {
+    let server = MotoServer::shared().unwrap();
+    let proxy = Proxy::before(&server.endpoint());
+    let store = table(&setup::client(&proxy.endpoint()), name).await;
+    proxy.since_last();
+    (store, proxy)
+}
+
+fn bytes(text: &'static str) -> Bytes {
+    Bytes::from_static(text.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_costs_one_request() {
+    let (store, proxy) = behind_proxy("requests").await;
+    let (first, second) = (bytes("first"), bytes("second"));
+
+    let claim = store.claim("a", &first, MINUTE).await.unwrap();
+    assert_eq!(
+        (claim, proxy.since_last()),
+        (Claim::Claimed, vec!["PutItem".into()])
+    );
+    let claim = store.claim("a", &second, MINUTE).await.unwrap();
+    assert_eq!(
+        (claim, proxy.since_last()),
+        (Claim::Taken(first.clone()), vec!["PutItem".into()])
+    );
+    let swap = store.replace("a", &first, &second, MINUTE).await.unwrap();
+    assert_eq!(
+        (swap, proxy.since_last()),
+        (Swap::Done, vec!["UpdateItem".into()])
+    );
+    let swap = store
+        .replace("a", &first, &bytes("third"), MINUTE)
+        .await
+        .unwrap();
+    assert_eq!(
+        (swap, proxy.since_last()),
+        (Swap::Other(second.clone()), vec!["UpdateItem".into()])
+    );
+    let swap = store.exchange("a", &second, &first).await.unwrap();
+    assert_eq!(
+        (swap, proxy.since_last()),
+        (Swap::Done, vec!["UpdateItem".into()])
+    );
+    store.get("a").await.unwrap();
+    assert_eq!(proxy.since_last(), ["GetItem"]);
+    let swap = store.remove("a", &first).await.unwrap();
+    assert_eq!(
+        (swap, proxy.since_last()),
+        (Swap::Done, vec!["DeleteItem".into()])
+    );
+
+    let handle = Idempotency::builder(store)
+        .deadline(MINUTE)
+        .build()
+        .unwrap();
+    for (what, cost) in [
+        ("a first call", vec!["PutItem", "UpdateItem"]),
+        ("a duplicate", vec!["PutItem"]),
+    ] {
+        let call = handle.call("requests").key("key").ttl(MINUTE);
+        let _ = call.run(async { Ok::<_, Error>(()) }).await;
+        assert_eq!(proxy.since_last(), cost, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_whose_reply_was_lost_is_recognised() {
+    let (store, proxy) = behind_proxy("lost").await;
+    let (first, second) = (bytes("first"), bytes("second"));
+    let lost = |error: idempotence::StoreError| {
+        assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
+    };
+
+    proxy.next([Fault::LoseReply]);
+    lost(store.claim("a", &first, MINUTE).await.unwrap_err());
+    assert_eq!(
+        store.claim("a", &first, MINUTE).await.unwrap(),
+        Claim::Claimed
+    );
+    proxy.next([Fault::LoseReply]);
+    lost(
+        store
+            .replace("a", &first, &second, MINUTE)
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(
+        store.replace("a", &first, &second, MINUTE).await.unwrap(),
+        Swap::Done
+    );
+    proxy.next([Fault::LoseReply]);
+    lost(store.remove("a", &second).await.unwrap_err());
+    assert_eq!(store.remove("a", &second).await.unwrap(), Swap::Absent);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_sends_a_failed_request_again_until_its_deadline() {
+    let (store, proxy) = behind_proxy("again").await;
+    let handle = Idempotency::builder(store)
+        .deadline(MINUTE)
+        .build()
+        .unwrap();
+    let faults = [
+        Fault::Refuse(400, "ProvisionedThroughputExceededException"),
+        Fault::Refuse(400, "ThrottlingException"),
+        Fault::Refuse(500, "InternalServerError"),
+        Fault::Refuse(503, "ServiceUnavailable"),
+        Fault::LoseRequest,
+        Fault::LoseReply,
+    ];
+    proxy.next(faults);
+    let bodies = AtomicU32::new(0);
+    let call = async || {
+        let call = handle.call("again").key("key").ttl(MINUTE).replay();
+        call.run(async { Ok::<_, Error>(bodies.fetch_add(1, Ordering::Relaxed)) })
+            .await
+    };
+    assert_eq!(call().await.unwrap(), 0);
+    assert_eq!(proxy.since_last().len(), faults.len() + 2);
+    assert_eq!(call().await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_says_whether_the_operation_was_carried_out() {
+    let (store, proxy) = behind_proxy("refusals").await;
+    for (status, code, kind, reason) in [
+        (
+            400,
+            "ProvisionedThroughputExceededException",
+            StoreErrorKind::NotApplied,
+            "has too many requests",
+        ),
+        (
+            400,
+            "TransactionConflictException",
+            StoreErrorKind::NotApplied,
+            "has a transaction with the record",
+        ),
+        (
+            500,
+            "InternalServerError",
+            StoreErrorKind::Unknown,
+            "has a failure",
+        ),
+        (
+            400,
+            "ResourceNotFoundException",
+            StoreErrorKind::Misconfigured,
+            "does not exist",
+        ),
+        (
+            400,
+            "AccessDeniedException",
+            StoreErrorKind::Misconfigured,
+            "does not allow these credentials the request",
+        ),
+        (
+            400,
+            "ExpiredTokenException",
+            StoreErrorKind::Misconfigured,
+            "refused the credentials",
+        ),
+    ] {
+        proxy.next([Fault::Refuse(status, code)]);
+        let error = store.claim("a", &bytes("value"), MINUTE).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            format!("the DynamoDB table refusals {reason}")
+        );
+    }
+
+    proxy.since_last();
+    let large = Bytes::from(vec![0; 400 << 10]);
+    let error = store.claim("a", &large, MINUTE).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Full, "{error:?}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("takes no record of more than 400 KB"),
+        "{error}"
+    );
+    assert_eq!(proxy.since_last(), [""; 0]);
+
+    let missing = DynamoDbStore::new(&setup::client(&proxy.endpoint()), "missing");
+    let error = missing.get("a").await.unwrap_err();
+    assert!(
+        error.to_string().ends_with("table missing does not exist"),
+        "{error}"
+    );
+    let unreached = DynamoDbStore::new(&setup::client("http://127.0.0.1:1"), "requests");
+    let error = unreached
+        .claim("a", &bytes("value"), MINUTE)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::NotApplied, "{error:?}");
+    assert!(error.to_string().ends_with("cannot be reached"), "{error}");
+}
