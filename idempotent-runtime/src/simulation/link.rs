@@ -16,7 +16,7 @@ use super::op::{Answer, Op};
 use super::source;
 use super::tokens::{self, TOKENS};
 use crate::key::fingerprint::Fingerprint;
-use crate::store::{Claim, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
 
 #[derive(Clone)]
 pub(super) struct Link {
@@ -71,6 +71,29 @@ impl Store for Link {
         let value = value.clone();
         match self.send(key, Op::Claim { value, ttl }, false).await? {
             Answer::Claim(claim) => Ok(claim),
+            _ => Err(other_operation()),
+        }
+    }
+
+    /// Half of the time the store does not claim the keys together.
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        if self.net.inside().dice.chance(500) {
+            return Ok(ClaimAll::NotTogether);
+        }
+        let first = claims[0].0;
+        let number = |key| number_of(key).expect("the simulation made this key");
+        let claims = claims.iter();
+        let claims = claims.map(|(key, value)| (number(key), Bytes::clone(value)));
+        let claims = claims.collect();
+        match self
+            .send(first, Op::ClaimAll { claims, ttl }, false)
+            .await?
+        {
+            Answer::All(claim) => Ok(claim),
             _ => Err(other_operation()),
         }
     }

@@ -4,13 +4,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::store::{Claim, Entry, FencedClaim, Swap};
+use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Swap};
 
 /// The operation of a message.
 #[derive(Debug, Clone)]
 pub(super) enum Op {
     Claim {
         value: Bytes,
+        ttl: Duration,
+    },
+    /// Claims all keys or none.
+    ClaimAll {
+        claims: Vec<(usize, Bytes)>,
         ttl: Duration,
     },
     Replace {
@@ -56,6 +61,7 @@ pub(super) enum Op {
 #[derive(Debug, Clone)]
 pub(super) enum Answer {
     Claim(Claim),
+    All(ClaimAll),
     Fenced(FencedClaim),
     Swap(Swap),
     Entry(Option<Entry>),

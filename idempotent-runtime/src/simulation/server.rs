@@ -13,7 +13,7 @@ use super::source::runs_mutant;
 use crate::record::fence::{FenceLine, FenceState};
 use crate::record::token as record;
 use crate::store::fencing::fence_ttl;
-use crate::store::{Claim, Entry, FencedClaim, Swap};
+use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Swap};
 
 /// The records, by the numbers of their keys.
 #[derive(Debug, Default)]
@@ -83,6 +83,24 @@ impl Server {
                 Some(_) if self.full => return None,
                 Some(stored) => Claim::Taken(stored),
             }),
+            Op::ClaimAll { claims, ttl } => {
+                for (at, (key, value)) in claims.iter().enumerate() {
+                    let stored = self.records.get(key);
+                    if let Some(other) = stored.filter(|stored| stored.value != value) {
+                        return Some(Answer::All(ClaimAll::Taken(at, other.value.clone())));
+                    }
+                }
+                for (key, value) in claims {
+                    let (value, ttl) = (value.clone(), *ttl);
+                    let claim = Request {
+                        key: *key,
+                        op: &Op::Claim { value, ttl },
+                        ..*request
+                    };
+                    self.apply(&claim, log)?;
+                }
+                Answer::All(ClaimAll::Claimed)
+            }
             Op::Replace {
                 expected,
                 value,
@@ -264,15 +282,8 @@ impl Server {
             let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
                 continue;
             };
-            log.push((
-                key,
-                now,
-                Kind::Removed {
-                    call,
-                    done,
-                    cause: RemovalCause::Forgotten,
-                },
-            ));
+            let cause = RemovalCause::Forgotten;
+            log.push((key, now, Kind::Removed { call, done, cause }));
         }
         for (key, stored) in &self.records {
             let until = self.ends(stored);
