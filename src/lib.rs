@@ -63,10 +63,10 @@ pub mod integrations {
     pub use idempotent_http::integrations::utoipa;
 }
 
-/// The SDK of DynamoDB, for `DynamoDbStore::new`.
+/// Rows of calls in your own `TransactWriteItems`, and the SDK.
 #[cfg(feature = "dynamodb")]
 pub mod dynamodb {
-    pub use idempotent_dynamodb::aws_sdk_dynamodb;
+    pub use idempotent_dynamodb::{DynamoDbTransaction, NotCommitted, aws_sdk_dynamodb};
 }
 
 #[cfg(feature = "dynamodb")]

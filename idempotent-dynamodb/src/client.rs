@@ -11,9 +11,12 @@ use crate::clock::Clock;
 use crate::failure::bad_url;
 use crate::url::Address;
 
-/// The client of a URL. The URL's region and the credentials come from the environment if the URL has none.
-pub(crate) fn of_url(address: &Address) -> Result<Client, StoreError> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+/// The client of a URL. The credentials come from the environment, and the region if the URL has none.
+pub(crate) fn of_url(
+    address: &Address,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Client, StoreError> {
+    let variable = |name| environment(name).filter(|value| !value.is_empty());
     let region = address.region.clone();
     let region = region
         .or_else(|| variable("AWS_REGION"))
@@ -47,4 +50,43 @@ pub(crate) fn with_clock(client: &Client) -> (Client, Clock) {
         .retry_config(RetryConfig::disabled())
         .interceptor(clock.clone());
     (Client::from_conf(config.build()), clock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_has_the_credentials_and_the_region() {
+        const KEYS: [&str; 2] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+        let client = |url: &str, set: &[&str]| {
+            let address = Address::parse(url).expect("a URL");
+            of_url(&address, |name| {
+                let is_set = set.contains(&name) || KEYS.contains(&name) && set.is_empty();
+                is_set.then(|| "us-west-2".to_owned())
+            })
+        };
+        let region = |client: Result<Client, StoreError>| {
+            let client = client.expect("a client");
+            client.config().region().map(ToString::to_string)
+        };
+        let [key, secret] = KEYS;
+        let url = "dynamodb://table?region=eu-central-1";
+        assert_eq!(region(client(url, &[])).as_deref(), Some("eu-central-1"));
+        let all = [key, secret, "AWS_REGION"];
+        assert_eq!(
+            region(client("dynamodb://table", &all)).as_deref(),
+            Some("us-west-2")
+        );
+        for (url, set, reason) in [
+            ("dynamodb://table", &[][..], "must have a `region`"),
+            (url, &[key][..], "needs `AWS_ACCESS_KEY_ID`"),
+        ] {
+            let text = client(url, set).expect_err(reason).to_string();
+            assert!(
+                text.starts_with(&format!("the DynamoDB URL {reason}")),
+                "{text}"
+            );
+        }
+    }
 }

@@ -19,6 +19,7 @@ mod listing;
 mod records;
 mod store;
 mod table;
+mod transaction;
 mod url;
 
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use idempotent_runtime::store::{UrlScheme, register_url_scheme};
 pub use aws_sdk_dynamodb;
 
 pub use self::store::DynamoDbStore;
+pub use self::transaction::{DynamoDbTransaction, NotCommitted};
 
 register_url_scheme!(UrlScheme::new("DynamoDB", &["dynamodb"], |url| {
     Box::pin(async move { Ok(Arc::new(DynamoDbStore::connect(&url).await?) as _) })

@@ -11,9 +11,9 @@ use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
-use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
+use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
@@ -182,6 +182,25 @@ impl Records {
         };
         let now = self.now().await?;
         Ok(live(&item, now))
+    }
+
+    /// The item of a claim, for a transaction.
+    pub(crate) async fn put(
+        &self,
+        key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Put, StoreError> {
+        self.check_size(key, value)?;
+        let now = self.now().await?;
+        let put = Put::builder()
+            .table_name(&self.table)
+            .set_item(Some(self.item(key, value, now, ttl)))
+            .condition_expression(IS_FREE)
+            .expression_attribute_values(":now", number(now.earliest))
+            .return_values_on_condition_check_failure(AllOld);
+        let put = put.build();
+        put.map_err(|error| StoreError::new(StoreErrorKind::Misconfigured, error))
     }
 
     /// The time at DynamoDB. Costs a request if it is not known.

@@ -1,5 +1,6 @@
 //! The store.
 
+use std::env;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 use crate::client::of_url;
 use crate::failure::bad_url;
 use crate::records::{Change, Records};
+use crate::transaction::DynamoDbTransaction;
 use crate::url::Address;
 use crate::{doctor, listing, table};
 
@@ -53,7 +55,10 @@ impl DynamoDbStore {
     /// such table.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let address = Address::parse(url)?;
-        let store = Self::new(&of_url(&address)?, address.table);
+        let store = Self::new(
+            &of_url(&address, |name| env::var(name).ok())?,
+            address.table,
+        );
         let store = match address.margin {
             Some(margin) => store.with_margin(margin),
             None => store,
@@ -71,6 +76,11 @@ impl DynamoDbStore {
             margin,
             ..Records::clone(&self.0)
         }))
+    }
+
+    /// Begins a transaction for calls with the option `tx`. Sends nothing.
+    pub fn transaction(&self) -> DynamoDbTransaction {
+        DynamoDbTransaction::new(Arc::clone(&self.0))
     }
 
     /// Makes the table, which is paid by the request, and its TTL attribute. A table that exists keeps its settings.

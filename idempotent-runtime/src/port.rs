@@ -1,6 +1,7 @@
 //! What is used of the runtime beside its public names: one module for each user. The users are the other crates of this workspace,
 //! which need exactly this version of the runtime. So the names here change without notice.
 
+pub mod dynamodb;
 pub mod http;
 #[cfg(feature = "testkit")]
 pub mod testkit;

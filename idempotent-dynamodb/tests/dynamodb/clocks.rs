@@ -77,6 +77,30 @@ async fn a_record_has_its_time_to_live_on_a_machine_whose_clock_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handle_connects_by_a_url() {
+    assert!(
+        std::env::var_os("AWS_ACCESS_KEY_ID").is_some(),
+        "run `./test-dynamodb`"
+    );
+    on_machine(0).await;
+    let endpoint = MotoServer::shared().unwrap().endpoint();
+    let url = format!("dynamodb://clocks?region=eu-central-1&margin=1s&endpoint={endpoint}");
+    let handle = Idempotency::builder_from_url(&url).await.unwrap();
+    let handle = handle.prefix("by_url").deadline(MINUTE).build().unwrap();
+    let call = async || {
+        let call = handle.call("call").key("key").ttl(MINUTE);
+        call.run(async { Ok::<_, Error>(7) }).await
+    };
+    assert_eq!(call().await.unwrap(), 7);
+    assert!(call().await.unwrap_err().is_duplicate());
+
+    let missing = url.replace("clocks", "missing");
+    let error = Idempotency::builder_from_url(&missing).await.unwrap_err();
+    let expected = "cannot use the DynamoDB of this URL: the DynamoDB table missing does not exist";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_doctor_finds_a_wrong_clock_and_a_table_that_does_not_fit() {
     let store = on_machine(0).await;
     assert_eq!(store.durability(), Durability::Quorum);

@@ -12,6 +12,7 @@ mod clocks;
 mod faults;
 mod proxy;
 mod setup;
+mod transactions;
 
 /// A store in a table of its own, with a margin of half a second, so that tests of expiries are short.
 async fn table(client: &Client, name: &str) -> DynamoDbStore {
