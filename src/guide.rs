@@ -18,6 +18,7 @@
 //! | which store to take, its URL, TLS, durability and permissions | [`stores`] |
 //! | what a Redis of AWS, Google, Azure, Alibaba or Huawei needs | [`managed_redis`] |
 //! | how to keep records that survive the loss of a machine | [`etcd`] |
+//! | how to keep records without a server of your own | [`dynamodb`] |
 //! | how to do work once, in your own transaction | [`sql`](crate::sql) |
 //! | the lines for a payment button, a webhook, a queue, cron, an upload, a coupon, an import, a saga | [`recipes`] |
 //! | how to come from `SET NX`, Redisson, lock4j, RuoYi, `idempotent`, Powertools or ShedLock | [`migrating`] |
@@ -58,6 +59,15 @@ pub mod choosing {}
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/command.md")]
 pub mod command {}
+
+// The page needs the feature: its examples do not compile without it.
+#[doc = include_str!("links.md")]
+#[cfg_attr(feature = "dynamodb", doc = include_str!("../docs/guide/dynamodb.md"))]
+#[cfg_attr(
+    not(feature = "dynamodb"),
+    doc = "Records in Amazon DynamoDB: see the feature `dynamodb`."
+)]
+pub mod dynamodb {}
 
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/errors.md")]

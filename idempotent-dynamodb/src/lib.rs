@@ -10,6 +10,7 @@
 //! assert!(error.to_string().starts_with("cannot use the DynamoDB of this URL: "), "{error}");
 //! # }
 //! ```
+#![cfg_attr(doctest, doc = include_str!("../../docs/guide/dynamodb.md"))]
 
 mod client;
 mod clock;
