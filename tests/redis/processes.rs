@@ -61,7 +61,7 @@ fn a_process_killed_in_the_body_frees_the_key_after_its_lease() {
                 () = ENDLESS.notified() => break killed.elapsed(),
             }
         };
-        assert!(freed < LONG_LEASE + Duration::from_secs(5), "{freed:?}");
+        assert!(freed < LONG_LEASE + Duration::from_secs(20), "{freed:?}");
     });
 }
 
@@ -83,7 +83,7 @@ fn a_process_that_waits_takes_over_when_the_other_is_killed() {
     first.child.wait().unwrap();
     assert_eq!(second.line(), "in the body");
     let took_over = killed.elapsed();
-    assert!(took_over < LEASE + Duration::from_secs(5), "{took_over:?}");
+    assert!(took_over < LEASE + Duration::from_secs(20), "{took_over:?}");
     second.write("another receipt");
     assert_eq!(second.line(), "another receipt, executed");
 

@@ -12,9 +12,13 @@ use std::time::Duration;
 
 /// Sends a question to the server at this port; `None` if nothing answers.
 fn ask(port: u16, question: &str) -> Option<String> {
+    ask_for(Duration::from_mins(1), port, question)
+}
+
+/// Like [`ask`], and waits so long for the answer.
+fn ask_for(wait: Duration, port: u16, question: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    let read_timeout = Duration::from_millis(500);
-    stream.set_read_timeout(Some(read_timeout)).ok()?;
+    stream.set_read_timeout(Some(wait)).ok()?;
     stream
         .write_all(format!("{question}\r\n").as_bytes())
         .ok()?;

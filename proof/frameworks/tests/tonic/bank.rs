@@ -97,10 +97,10 @@ impl Bank {
     }
 }
 
-/// Waits for the future, for at most ten seconds.
+/// Waits for the future, for at most a minute.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    let done = tokio::time::timeout(Duration::from_secs(10), future).await;
-    done.expect("it ends within ten seconds")
+    let done = tokio::time::timeout(Duration::from_mins(1), future).await;
+    done.expect("it ends within a minute")
 }
 
 /// A payment of Ada.

@@ -150,14 +150,19 @@ async fn a_call_that_its_client_gives_up_runs_to_its_end() {
     let idempotency = idempotency();
     let layer = guarding(&idempotency).wait(Duration::from_secs(10));
     let bank = Bank::of(idempotency, layer).await;
-    let mut request = keyed("a", "wait");
-    request.set_timeout(Duration::from_millis(50));
-    let timeout = bank.pay(request).await.unwrap_err();
-    assert!(
-        matches!(timeout.code(), Code::Cancelled | Code::DeadlineExceeded),
-        "{timeout:?}"
-    );
-    bank.has_run(1).await;
+    let mut limit = Duration::from_millis(50);
+    // On a busy machine a call may be given up before it runs, so then there is another one.
+    while bank.runs() == 0 {
+        let mut request = keyed("a", "wait");
+        request.set_timeout(limit);
+        let timeout = bank.pay(request).await.unwrap_err();
+        assert!(
+            matches!(timeout.code(), Code::Cancelled | Code::DeadlineExceeded),
+            "{timeout:?}"
+        );
+        limit *= 2;
+        assert!(limit < Duration::from_mins(1), "no call runs");
+    }
     let (reply, ()) = tokio::join!(bank.pay(keyed("a", "wait")), async { bank.end() });
     assert_eq!(reply.unwrap().into_inner().receipt, 1);
     assert_eq!(bank.runs(), 1);

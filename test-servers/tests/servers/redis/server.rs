@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
 
-use super::ask;
+use super::{ask, ask_for};
 
 #[test]
 fn answers_until_it_is_dropped() {
@@ -42,7 +42,8 @@ fn is_killed_and_started_again() {
 fn is_paused_and_resumed() {
     let server = RedisServer::start().unwrap();
     server.pause().unwrap();
-    assert_eq!(ask(server.port(), "PING"), None);
+    let wait = Duration::from_millis(500);
+    assert_eq!(ask_for(wait, server.port(), "PING"), None);
     server.resume().unwrap();
     assert_eq!(ask(server.port(), "PING").unwrap(), "+PONG");
     server.pause().unwrap();
