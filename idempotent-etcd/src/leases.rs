@@ -20,7 +20,7 @@ use crate::wire::{Grant, Lease};
 
 /// How much longer than `ttl` a record may live: etcd counts in seconds, has no lease below two seconds, and looks for ended leases
 /// twice in a second; and a lease is shared.
-pub(crate) fn resolution(ttl: Duration) -> Duration {
+pub(crate) fn expiry_slack(ttl: Duration) -> Duration {
     Duration::from_millis(2500) + 2 * ttl / SHARE
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_lasts_at_least_as_long_as_the_record_and_not_longer_than_the_resolution_says() {
+    fn a_lease_lasts_at_least_as_long_as_the_record_and_not_longer_than_the_slack_says() {
         let times_to_live = (0..100_000).map(|step| Duration::from_millis(1 + step * step / 10));
         for ttl in times_to_live {
             let (window, seconds) = times(ttl);
@@ -194,7 +194,7 @@ mod tests {
             assert!(lease >= ttl + Duration::from_secs(window), "{ttl:?}");
             // etcd looks for ended leases twice in a second.
             assert!(
-                lease + Duration::from_millis(500) <= ttl + resolution(ttl),
+                lease + Duration::from_millis(500) <= ttl + expiry_slack(ttl),
                 "{ttl:?}"
             );
         }

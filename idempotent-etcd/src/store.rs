@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use crate::client::Client;
 use crate::failure::bad_url;
-use crate::leases::resolution;
+use crate::leases::expiry_slack;
 use crate::records::{Change, Records, bytes};
 use crate::url::Address;
 use crate::wire::{KeyValue, Range};
@@ -144,8 +144,8 @@ impl Store for EtcdStore {
         Durability::Quorum
     }
 
-    fn resolution(&self, ttl: Duration) -> Duration {
-        resolution(ttl)
+    fn expiry_slack(&self, ttl: Duration) -> Duration {
+        expiry_slack(ttl)
     }
 
     async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {

@@ -183,8 +183,8 @@ impl Store for Recorder {
         Durability::Fsync
     }
 
-    fn resolution(&self, ttl: Duration) -> Duration {
-        self.note(format!("resolution {ttl:?}"));
+    fn expiry_slack(&self, ttl: Duration) -> Duration {
+        self.note(format!("expiry_slack {ttl:?}"));
         ttl / 2
     }
 
@@ -239,7 +239,7 @@ impl Recording {
             format!("{:?}", store.bloom_stats(filter).await),
             format!("{:?}", store.list("k11", Some(&Cursor::new("c")), 9).await),
             format!("{:?}", store.durability()),
-            format!("{:?}", store.resolution(second)),
+            format!("{:?}", store.expiry_slack(second)),
             format!("{:?}", store.examine("k10", second).await),
         ];
         let sent = recorder.0.lock().unwrap().drain(..).collect();

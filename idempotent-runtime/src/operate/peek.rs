@@ -260,7 +260,7 @@ pub(super) fn state_of(
     record: &Record<'_>,
     remaining: Option<Duration>,
 ) -> DuplicateState {
-    let is_kept = || record.is_kept_claim(remaining, shared.store().resolution(record.ttl()));
+    let is_kept = || record.is_kept_claim(remaining, shared.store().expiry_slack(record.ttl()));
     match record.state {
         State::Running if record.is_marked() || is_kept() => DuplicateState::Unknown,
         State::Running => DuplicateState::Running,

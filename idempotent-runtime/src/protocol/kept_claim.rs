@@ -1,7 +1,7 @@
 //! A claim that has its key for the whole `ttl`, because the store had no room for the end of its call.
 //!
 //! Its bytes say that the call is running. But a renewal gives a claim no more time than the claim asked for. So a claim with
-//! more time left, beyond the resolution of the store, is no longer renewed: its call has ended, and its result is not stored. Only a
+//! more time left, beyond the slack of the store, is no longer renewed: its call has ended, and its result is not stored. Only a
 //! clock of the store that was set back also gives a claim more time, so a duplicate learns that the outcome is not known, and never
 //! that the call succeeded.
 
@@ -47,8 +47,8 @@ pub(crate) fn seen(lease: &Lease, entry: Entry, asked: Instant) -> Arc<SeenRecor
     let read = call.shared.records().read(lease.key(), &entry.value);
     let is_completed = call.policy.release == Release::OnError;
     let is_kept_claim = |read: Record<'_>| {
-        let resolution = call.shared.store().resolution(read.ttl());
-        read.is_kept_claim(entry.ttl, resolution)
+        let slack = call.shared.store().expiry_slack(read.ttl());
+        read.is_kept_claim(entry.ttl, slack)
     };
     let is_kept = is_completed && read.is_some_and(is_kept_claim);
     let lives = entry.ttl.map(|ttl| Lives {

@@ -245,11 +245,11 @@ impl<'a> Record<'a> {
     }
 
     /// Whether this is a claim that lives for `remaining`, and a renewal would not give it so much time: it is kept for the whole
-    /// `ttl`, because the store had no room for the end of its call. `resolution` is how much longer a record may live in its store.
-    pub(crate) fn is_kept_claim(&self, remaining: Option<Duration>, resolution: Duration) -> bool {
+    /// `ttl`, because the store had no room for the end of its call. `slack` is how much longer a record may live in its store.
+    pub(crate) fn is_kept_claim(&self, remaining: Option<Duration>, slack: Duration) -> bool {
         let mut longest = self.ttl.saturating_add(CLOCK_STEP);
-        if !resolution.is_zero() {
-            longest = longest.saturating_add(resolution).saturating_add(ELECTION);
+        if !slack.is_zero() {
+            longest = longest.saturating_add(slack).saturating_add(ELECTION);
         }
         self.is_unmarked_claim() && remaining.is_some_and(|remaining| remaining > longest)
     }
@@ -381,7 +381,7 @@ impl Content {
 pub(super) const VERSION: &str = "idem1";
 /// The clock of a server may be set back by so much without making a running claim look kept.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
-/// A store with a resolution may add so much when it elects a leader: a new leader of etcd begins the leases again, and adds its
+/// A store with a slack may add so much when it elects a leader: a new leader of etcd begins the leases again, and adds its
 /// timeout for elections, which is a second by default.
 const ELECTION: Duration = Duration::from_secs(5);
 /// The line of a record is shorter than this, in bytes. The handle has its own limit for results.

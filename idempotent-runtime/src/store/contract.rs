@@ -34,7 +34,7 @@ use crate::record::count;
 /// * [`count`](Self::count) counts the attempt again if 32 other attempts were counted in between.
 ///
 /// Keys are at most 512 bytes of UTF-8 without NUL. Times to live are at least one millisecond. A store with coarser units rounds
-/// up, by its [`resolution`](Self::resolution). An expired record is absent: the store never returns it and never compares with it.
+/// up, by its [`expiry_slack`](Self::expiry_slack). An expired record is absent: the store never returns it and never compares with it.
 ///
 /// # More operations
 ///
@@ -295,7 +295,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// How much longer than `ttl` the record of a running call may live; the conformance suite waits as long. By default zero.
-    fn resolution(&self, _ttl: Duration) -> Duration {
+    fn expiry_slack(&self, _ttl: Duration) -> Duration {
         Duration::ZERO
     }
 

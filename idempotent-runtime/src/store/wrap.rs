@@ -45,7 +45,7 @@ macro_rules! forward {
             }
             plain {
                 durability() -> Durability;
-                resolution(ttl: Duration) -> Duration;
+                expiry_slack(ttl: Duration) -> Duration;
                 longest_record(bytes: usize) -> ();
             }
         }

@@ -259,7 +259,7 @@ impl Subject {
     /// Checks that the time that the store reports as remaining is about `ttl`.
     pub(super) fn expect_ttl(&self, remaining: Duration, ttl: Duration) -> Verdict {
         // A case ends long before half of `ttl` has passed. A store may count in seconds, rounded up.
-        let most = ttl + Duration::from_secs(2) + self.store.resolution(ttl);
+        let most = ttl + Duration::from_secs(2) + self.store.expiry_slack(ttl);
         if ttl / 2 < remaining && remaining <= most {
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl Subject {
 
     /// How long after its time to live a record must be gone. The machine may be busy.
     pub(super) fn too_late(&self, ttl: Duration) -> Duration {
-        TOO_LATE + self.store.resolution(ttl)
+        TOO_LATE + self.store.expiry_slack(ttl)
     }
 
     /// Runs `race` for all `racers` at the same time. Returns their answers in the order of the racers.

@@ -240,19 +240,19 @@ fn a_marked_claim_is_a_running_claim_for_a_reader_that_does_not_know_the_mark() 
 }
 
 #[test]
-fn a_running_claim_may_live_longer_by_the_resolution_of_its_store_and_an_election() {
+fn a_running_claim_may_live_longer_by_the_slack_of_its_store_and_an_election() {
     let (minute, millis) = (Duration::from_mins(1), Duration::from_millis);
     let claim = running(Owner(1), None, moment(250), minute);
     let claim = Record::read(&claim).expect("a record");
-    for (resolution, longer, is_kept) in [
+    for (slack, longer, is_kept) in [
         (0, 1000, false),
         (0, 1001, true),
         (2500, 5500, false),
         (2500, 20_000, true),
     ] {
         let remaining = Some(minute + millis(longer));
-        let found = claim.is_kept_claim(remaining, millis(resolution));
-        assert_eq!(found, is_kept, "{longer} with {resolution}");
+        let found = claim.is_kept_claim(remaining, millis(slack));
+        assert_eq!(found, is_kept, "{longer} with {slack}");
     }
 }
 
