@@ -3,7 +3,7 @@
 use std::iter;
 
 use super::buckets::{Buckets, count, mark, stats_of};
-use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
+use crate::redis::bloom::time_buckets::{clock, counts, current_bucket, put};
 use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::{Script, each};
 use crate::redis::send::op::SendError;
@@ -57,17 +57,8 @@ return 1"
     )
 );
 
-/// Returns the age of the current bucket in widths, and the number of set bits in each bucket, newest first.
-static STATS: Script = Script::new(concat!(
-    "local width = ARGV[1]
-",
-    clock!(),
-    "local counts = {}
-for back = 0, #KEYS - 1 do
-  counts[#counts + 1] = redis.call('BITCOUNT', KEYS[(turn - back) % #KEYS + 1])
-end
-return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
-));
+/// Counts the set bits of each bucket.
+static STATS: Script = counts!("BITCOUNT");
 
 pub(crate) async fn insert<C: StoreClient>(
     sender: &Sender<C>,

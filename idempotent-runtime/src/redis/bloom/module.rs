@@ -1,7 +1,7 @@
 //! Bloom filters with the server's module.
 
 use super::buckets::{Buckets, count, mark, stats_of};
-use crate::redis::bloom::time_buckets::{clock, current_bucket, put};
+use crate::redis::bloom::time_buckets::{clock, counts, current_bucket, put};
 use crate::redis::client::connection_like::StoreClient;
 use crate::redis::script::{Script, each};
 use crate::redis::send::op::SendError;
@@ -36,17 +36,8 @@ return seen"
     )
 );
 
-/// Returns the age of the current bucket in widths, and the number of members of each bucket, newest first.
-static STATS: Script = Script::new(concat!(
-    "local width = ARGV[1]
-",
-    clock!(),
-    "local counts = {}
-for back = 0, #KEYS - 1 do
-  counts[#counts + 1] = redis.call('BF.CARD', KEYS[(turn - back) % #KEYS + 1])
-end
-return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
-));
+/// Counts the members of each bucket.
+static STATS: Script = counts!("BF.CARD");
 
 pub(crate) async fn insert<C: StoreClient>(
     sender: &Sender<C>,

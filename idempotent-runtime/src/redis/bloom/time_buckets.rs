@@ -163,7 +163,26 @@ end
     };
 }
 
-pub(crate) use {clock, current_bucket, put};
+/// A script that returns the age of the current bucket in widths, and the answer to a `$command` for each bucket, newest first. Its
+/// argument is the width.
+macro_rules! counts {
+    ($command:literal) => {
+        Script::new(concat!(
+            "local width = ARGV[1]
+",
+            clock!(),
+            "local counts = {}
+for back = 0, #KEYS - 1 do
+  counts[#counts + 1] = redis.call('",
+            $command,
+            "', KEYS[(turn - back) % #KEYS + 1])
+end
+return {tostring((time[1] * 1000 + time[2] / 1000) / width - turn), counts}"
+        ))
+    };
+}
+
+pub(crate) use {clock, counts, current_bucket, put};
 
 #[cfg(test)]
 mod tests {
