@@ -13,8 +13,6 @@
 //!
 //! A caller never sends for others, because callers are dropped. A batch whose callers have all stopped waiting is dropped.
 
-#[cfg(any(test, feature = "shuttle"))]
-mod broken;
 #[cfg(test)]
 mod interleavings;
 mod local_queue;
@@ -32,13 +30,11 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::Handle;
 
-#[cfg(any(test, feature = "shuttle"))]
-pub(crate) use self::broken::Broken;
 pub(crate) use self::local_queue::Submitted;
 use self::local_queue::{LocalQueue, QueueContext};
 pub(crate) use self::queue::Limits;
 pub(crate) use self::transport::{Answer, BatchTypes, Operation, Transport};
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::sync::{AtomicUsize, RwLock};
 
 /// The batches on one connection.
@@ -81,7 +77,7 @@ impl<T: Transport> Batches<T> {
     /// The route of an operation that is sent now. Outside of a runtime its caller sends it.
     pub(crate) fn route(&self) -> Route<'_, T> {
         let QueueContext { limits, inline, .. } = &*self.shared;
-        if self.shared.tasks.load(Ordering::Relaxed) == 0 && !broken!(Broken::QueuesAlone) {
+        if self.shared.tasks.load(Ordering::Relaxed) == 0 && !mutation!(QueuesAlone) {
             let permit = InlinePermit(inline);
             if inline.fetch_add(1, Ordering::Relaxed) < limits.inline {
                 return Route::Inline(Some(permit));
@@ -99,7 +95,7 @@ impl<T: Transport> Batches<T> {
     fn queue_of(&self, runtime: &Handle) -> Arc<LocalQueue<T>> {
         let id = runtime.id();
         let is_its_queue =
-            |local: &&Arc<LocalQueue<T>>| local.runtime == id || broken!(Broken::SharesQueues);
+            |local: &&Arc<LocalQueue<T>>| local.runtime == id || mutation!(SharesQueues);
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(local) = queues.iter().find(is_its_queue) {
             return Arc::clone(local);

@@ -18,12 +18,12 @@ pub mod store;
     test
 ))]
 mod batch;
-mod broken;
 mod call;
 mod error;
 mod handle;
 mod key;
 mod mechanisms;
+mod mutation;
 mod observe;
 mod operate;
 mod policy;

@@ -181,19 +181,6 @@ pub fn time_of_day() -> SystemTime {
     SystemTime::now()
 }
 
-/// Whether this mutant of the protocol runs. Only tests of the simulation run mutants, to prove that its checks catch them.
-macro_rules! mutant {
-    ($variant:ident) => {{
-        #[cfg(test)]
-        let mutant = $crate::simulation::source::runs_mutant($crate::simulation::Mutant::$variant);
-        #[cfg(not(test))]
-        let mutant = false;
-        mutant
-    }};
-}
-
-pub(crate) use mutant;
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,10 +15,9 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::advance;
 
-use super::Broken;
 use super::tests::end_tasks;
 use super::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
-use crate::broken;
+use crate::mutation::{self, Mutation};
 use crate::store::{StoreError, StoreErrorKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -237,10 +236,10 @@ fn explore(
 }
 
 /// Explores the engine, or a broken variant of it.
-fn explore_all(broken: Option<Broken>) -> Result<usize, String> {
+fn explore_all(broken: Option<Mutation>) -> Result<usize, String> {
     let mut runtime = Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
-    broken::make(broken);
+    mutation::make(broken);
     let mut orders = 0;
     let mut explored = Ok(0);
     for (in_flight, parts) in [(1, 1), (8, 1), (8, 2)] {
@@ -258,7 +257,7 @@ fn explore_all(broken: Option<Broken>) -> Result<usize, String> {
             Err(_) => break,
         }
     }
-    broken::make(None::<Broken>);
+    mutation::make(None);
     explored.map(|_| orders)
 }
 
@@ -267,11 +266,11 @@ fn no_order_of_steps_leaves_an_operation_without_a_task() {
     let orders = explore_all(None).unwrap();
     assert!(orders > 50_000, "only {orders} orders");
     for broken in [
-        Broken::LeavesQueue,
-        Broken::ForgetsQueue,
-        Broken::DeniesSent,
-        Broken::SendsDropped,
-        Broken::ShiftsAnswers,
+        Mutation::LeavesQueue,
+        Mutation::ForgetsQueue,
+        Mutation::DeniesSent,
+        Mutation::SendsDropped,
+        Mutation::ShiftsAnswers,
     ] {
         let found = explore_all(Some(broken));
         assert!(

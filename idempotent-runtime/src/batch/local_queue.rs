@@ -14,14 +14,12 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
-#[cfg(any(test, feature = "shuttle"))]
-use super::Broken;
 use super::queue::{
     BatchQueue, InFlightBatch, Limits, SUSPECT_AFTER, Slot, Waiting, overdue_after,
 };
 use super::refusal::{full, lost, unsent};
 use super::transport::{Answer, BatchTypes, Transport};
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::store::StoreError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
@@ -219,8 +217,8 @@ impl<T: Transport> Flusher<T> {
                 dropped.set(local.dropped.notified());
                 let slots = self.slots.iter();
                 let left = slots.filter(|slot| slot.is_closed()).count();
-                let is_abandoned = left == self.slots.len() && !broken!(Broken::KeepsAbandoned);
-                if is_abandoned || left > 0 && broken!(Broken::DropsBatchWithCaller) {
+                let is_abandoned = left == self.slots.len() && !mutation!(KeepsAbandoned);
+                if is_abandoned || left > 0 && mutation!(DropsBatchWithCaller) {
                     return Poll::Ready(Vec::new());
                 }
                 // A caller that was still in the queue may have waited for this batch.
@@ -304,7 +302,7 @@ impl<T: Transport> Flusher<T> {
         if answers.is_empty() {
             crate::store::batch_counts::BatchCounts::count_broken(slots.len());
         }
-        if broken!(Broken::ShiftsAnswers) {
+        if mutation!(ShiftsAnswers) {
             slots.rotate_left(1);
         }
         let mut answers = answers.into_iter();
@@ -326,7 +324,7 @@ impl<T: Transport> Flusher<T> {
         // While this batch was overdue, other tasks may have taken its place.
         if queue.has_next_flusher(now)
             || queue.is_at_limit(queue.tasks - 1, &self.local.shared.limits)
-            || broken!(Broken::ForgetsQueue)
+            || mutation!(ForgetsQueue)
         {
             queue.tasks -= 1;
             self.has_ended = true;
@@ -363,7 +361,7 @@ impl<T: Transport> Drop for Flusher<T> {
             queue.complete(batch, None);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
-        let unsent_operations = if queue.tasks == 0 && !broken!(Broken::LeavesQueue) {
+        let unsent_operations = if queue.tasks == 0 && !mutation!(LeavesQueue) {
             queue.take_all()
         } else {
             VecDeque::new()
@@ -371,7 +369,7 @@ impl<T: Transport> Drop for Flusher<T> {
         drop(queue);
         self.local.shared.end_task();
         for slot in self.slots.drain(..) {
-            let error = if broken!(Broken::DeniesSent) {
+            let error = if mutation!(DeniesSent) {
                 unsent()
             } else {
                 lost()

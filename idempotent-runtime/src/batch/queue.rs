@@ -7,10 +7,8 @@ use foldhash::HashSet;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-#[cfg(any(test, feature = "shuttle"))]
-use super::Broken;
 use super::transport::Operation;
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::policy::deadline::{self, first_try};
 use crate::store::StoreError;
 
@@ -164,11 +162,11 @@ impl<O: Operation, R> BatchQueue<O, R> {
             let is_over = queue.bytes + size > limits.waiting_bytes;
             queue.waiting.len() >= limits.waiting || is_over && !queue.waiting.is_empty()
         };
-        if is_full(self) && !broken!(Broken::Unbounded) {
+        if is_full(self) && !mutation!(Unbounded) {
             // Each look at the whole queue follows enough drops to pay for it, because an overloaded process refuses many
             // operations.
             let since = cancelled.wrapping_sub(self.cancelled);
-            if since <= self.waiting.len() / 16 && !broken!(Broken::LooksAtAllAgain) {
+            if since <= self.waiting.len() / 16 && !mutation!(LooksAtAllAgain) {
                 return false;
             }
             self.cancelled = cancelled;
@@ -219,26 +217,26 @@ impl<O: Operation, R> BatchQueue<O, R> {
             return !self.has_next_flusher(now);
         }
         let since = self.sent_at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= limits.gap) && !broken!(Broken::OneBatchAtATime)
+        since.is_none_or(|since| since >= limits.gap) && !mutation!(OneBatchAtATime)
     }
 
     /// Whether so many batches have no answer that later operations wait, if there are `tasks` tasks.
     pub(super) fn is_at_limit(&self, tasks: usize, limits: &Limits) -> bool {
-        let large = if broken!(Broken::CountsLarge) {
+        let large = if mutation!(CountsLarge) {
             0
         } else {
             self.large
         };
-        let has_many_bytes = self.bytes_in_flight >= limits.bytes_in_flight
-            && !broken!(Broken::IgnoresBytesInFlight);
+        let has_many_bytes =
+            self.bytes_in_flight >= limits.bytes_in_flight && !mutation!(IgnoresBytesInFlight);
         has_many_bytes
             || tasks.saturating_sub(self.overdue + large) >= limits.in_flight
-            || tasks >= limits.tasks && !broken!(Broken::GathersOverdue)
+            || tasks >= limits.tasks && !mutation!(GathersOverdue)
     }
 
     /// When to look whether operations wait that arrived right after this batch. `None` if a timer is not worth it.
     pub(super) fn next_look(&self, batch: &InFlightBatch, limits: &Limits) -> Option<Instant> {
-        if self.round_trip >= SLOW && !broken!(Broken::WaitsInGap) {
+        if self.round_trip >= SLOW && !mutation!(WaitsInGap) {
             return Some(batch.sent_at + limits.gap);
         }
         // A single batch in flight holds up nobody, even if it never has an answer.
@@ -248,7 +246,7 @@ impl<O: Operation, R> BatchQueue<O, R> {
 
     /// A batch does not count any more.
     pub(super) fn mark_overdue(&mut self, batch: &mut InFlightBatch) {
-        if !batch.is_overdue && !broken!(Broken::CountsOverdue) {
+        if !batch.is_overdue && !mutation!(CountsOverdue) {
             batch.is_overdue = true;
             self.overdue += 1;
             self.uncount(batch);
@@ -320,12 +318,11 @@ impl<O: Operation, R> BatchQueue<O, R> {
                 break;
             }
             self.bytes -= size;
-            if waiting.slot.is_closed() && !broken!(Broken::SendsDropped) {
+            if waiting.slot.is_closed() && !mutation!(SendsDropped) {
                 continue;
             }
             let digest = waiting.operation.digest();
-            if digest.is_some_and(|digest| !digests.insert(digest)) && !broken!(Broken::RepeatsKeys)
-            {
+            if digest.is_some_and(|digest| !digests.insert(digest)) && !mutation!(RepeatsKeys) {
                 deferred.push(waiting);
                 continue;
             }
@@ -334,7 +331,7 @@ impl<O: Operation, R> BatchQueue<O, R> {
             slots.push(waiting.slot);
         }
         digests.clear();
-        if broken!(Broken::Reorders) {
+        if mutation!(Reorders) {
             for waiting in deferred {
                 self.bytes += waiting.operation.size();
                 self.waiting.push_back(waiting);
@@ -363,7 +360,7 @@ impl<O: Operation, R> BatchQueue<O, R> {
     /// The most operations of the next batch.
     fn most_of_batch(&self, limits: &Limits) -> usize {
         let all = self.waiting.len() + self.operations_in_flight;
-        let part = if broken!(Broken::SendsAllAtOnce) {
+        let part = if mutation!(SendsAllAtOnce) {
             all
         } else {
             all.div_ceil(limits.parts)

@@ -11,8 +11,8 @@ use shuttle::future::{block_on, yield_now};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Runner, thread};
 
-use super::{Answer, BatchTypes, Batches, Broken, Limits, Operation, Route, Transport};
-use crate::broken;
+use super::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
+use crate::mutation::{self, Mutation};
 
 const THREADS: usize = 3;
 /// The operations of each thread, one after another.
@@ -66,7 +66,7 @@ impl Transport for Wire {
 }
 
 /// Runs `test` under many schedules of an engine, or of a broken variant of it.
-fn under_many_schedules(broken: Option<Broken>, test: impl Fn() + Copy + Send + Sync + 'static) {
+fn under_many_schedules(broken: Option<Mutation>, test: impl Fn() + Copy + Send + Sync + 'static) {
     let schedules = env::var("IDEMPOTENCE_SCHEDULES");
     let schedules = schedules.map_or(2_000, |number| number.parse().expect("a number"));
     // The clock is paused, so no timer fires: only another thread can continue a task.
@@ -76,13 +76,13 @@ fn under_many_schedules(broken: Option<Broken>, test: impl Fn() + Copy + Send + 
         .build()
         .expect("a runtime");
     let _entered = runtime.enter();
-    broken::make(broken);
+    mutation::make(broken);
     let mut config = shuttle::Config::new();
     // The default stack is too small for a debug build.
     config.stack_size = 1 << 20;
     Runner::new(RandomScheduler::new(schedules), config.clone()).run(test);
     Runner::new(PctScheduler::new(3, schedules), config).run(test);
-    broken::make(None::<Broken>);
+    mutation::make(None);
 }
 
 fn batches(in_flight: usize) -> (Arc<Batches<Wire>>, Arc<Echo>) {
@@ -155,9 +155,9 @@ pub fn an_operation_that_is_dropped_holds_up_no_other() {
 }
 
 pub fn a_task_that_ends_before_a_late_operation_is_found() {
-    under_many_schedules(Some(Broken::ForgetsQueue), || all_are_answered(1));
+    under_many_schedules(Some(Mutation::ForgetsQueue), || all_are_answered(1));
 }
 
 pub fn answers_of_others_are_found() {
-    under_many_schedules(Some(Broken::ShiftsAnswers), || all_are_answered(1));
+    under_many_schedules(Some(Mutation::ShiftsAnswers), || all_are_answered(1));
 }

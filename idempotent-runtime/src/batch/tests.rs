@@ -13,8 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
-use super::Broken;
-use crate::broken;
+use crate::mutation::{self, Mutation};
 
 thread_local! {
     static TASKS: RefCell<Vec<AbortHandle>> = const { RefCell::new(Vec::new()) };
@@ -36,14 +35,14 @@ pub(crate) fn end_tasks() {
 }
 
 /// Checks that the engine keeps a rule and that its broken variant does not.
-pub(crate) fn assert_kept<F: Future<Output = bool>>(rule: impl Fn() -> F, broken: Broken) {
+pub(crate) fn assert_kept<F: Future<Output = bool>>(rule: impl Fn() -> F, broken: Mutation) {
     let in_runtime = || {
         paused().block_on(async {
             // A broken variant may wait forever.
             timeout(HOUR, rule()).await.unwrap_or(false)
         })
     };
-    broken::assert_kept(in_runtime, &[broken]);
+    mutation::assert_kept(in_runtime, &[broken]);
 }
 
 fn paused() -> Runtime {

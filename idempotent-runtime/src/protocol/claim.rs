@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::OnStoreError;
 use crate::protocol::ending::Ending;
@@ -21,7 +22,6 @@ use crate::protocol::state::Phase;
 use crate::protocol::stuck;
 use crate::store::unsent;
 use crate::store::{Claim, FencedClaim, StoreError, StoreErrorKind};
-use crate::world::mutant;
 
 /// A claim on its way to the store. Dropping it withdraws the claim in the background and wakes waiting duplicates.
 pub(crate) struct ClaimGuard<'a> {
@@ -127,7 +127,7 @@ impl<'a> ClaimGuard<'a> {
     /// The instant since which the claim may be stored: its lease begins then. `None` if the claim is certainly not stored.
     fn possibly_stored_since(&self) -> Option<Instant> {
         let since = self.first_sent?;
-        if mutant!(DeadlineFromReply) {
+        if mutation!(DeadlineFromReply) {
             return Some(Instant::now());
         }
         Some(since)

@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::mutation::mutation;
 use crate::policy::Release;
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::{Ending, SettleOutcome};
@@ -33,7 +34,6 @@ use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
 use crate::store::fencing::{fence_ttl, is_permanent};
 use crate::store::{Fence, Key, StoreError, Swap};
-use crate::world::mutant;
 
 /// Notes that the body has returned, before `ending` is sent. If the end of the call sends nothing else, returns the end of the
 /// fence.
@@ -159,7 +159,7 @@ impl<'a> OpenFence<'a> {
         &self,
         remove: impl FnOnce() -> StoreFuture<'s, Swap> + Send,
     ) -> Result<Swap, StoreError> {
-        if mutant!(FreesKeyBeforeFence) {
+        if mutation!(FreesKeyBeforeFence) {
             return self.remove_and_end(remove).await;
         }
         let is_ended = match self.end().await {

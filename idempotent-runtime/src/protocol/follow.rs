@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{DuplicateState, Error};
+use crate::mutation::mutation;
 use crate::policy::deadline::first_try;
 use crate::protocol::context::CallContext;
 use crate::protocol::followers::{Waits, WakesAt};
@@ -20,7 +21,6 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, State};
 use crate::protocol::waiter;
 use crate::protocol::waiter::WaitLimits;
-use crate::world::mutant;
 
 /// Follows `leader` until this call may ask the store itself, or is refused because of an answer to the leader.
 ///
@@ -145,7 +145,7 @@ impl Progress {
             }
             step => return step,
         };
-        if is_asking && mutant!(FrozenLeaderFollowed) {
+        if is_asking && mutation!(FrozenLeaderFollowed) {
             until = now + Duration::from_hours(1);
         }
         // Outside of a runtime there are no timers.
@@ -314,7 +314,7 @@ struct Freshness(u32);
 impl Freshness {
     /// Whether the last phase is no older than this call.
     fn is_fresh(&self) -> bool {
-        self.0 > 1 || mutant!(OldAnswerBelieved)
+        self.0 > 1 || mutation!(OldAnswerBelieved)
     }
 }
 

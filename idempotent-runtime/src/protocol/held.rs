@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use futures_util::future::Either;
 
 use crate::error::{Error, Failure};
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::{OnCancel, OnLeaseLost, Release};
 use crate::protocol::body_context::IdempotencyContext;
@@ -283,7 +284,7 @@ impl Held {
             self.lease.lose_if_expired();
         }
         self.lease.call().emit_outcome(false);
-        let ending = if crate::world::mutant!(HoldFreesKey) {
+        let ending = if mutation!(HoldFreesKey) {
             Some(Ending::Remove)
         } else {
             self.lease.hold_to_ttl()
@@ -353,7 +354,7 @@ impl Drop for Held {
                 self.owe_token();
                 Some(self.lease.free())
             }
-            _ if crate::world::mutant!(ReturnsAfterUnknown) => {
+            _ if mutation!(ReturnsAfterUnknown) => {
                 self.owe_token();
                 Some(Ending::SetExpiry(self.lease.good_until()))
             }

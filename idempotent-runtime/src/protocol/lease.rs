@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::Site;
 use crate::key::fingerprint::Fingerprint;
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
 use crate::policy::times::SHORTEST_TTL;
@@ -26,7 +27,7 @@ use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::store::Key;
 use crate::sync::MutexGuard;
-use crate::world::{Moment, mutant};
+use crate::world::Moment;
 
 /// A call and one claim of it: its record, and the lease that the call has after the store has accepted the claim.
 ///
@@ -269,7 +270,7 @@ impl Lease {
         let stays = success || matches!(kept, Kept::Result(_));
         let (policy, times) = (&self.call().policy, &self.call().times);
         match policy.release {
-            _ if !success && matches!(kept, Kept::Unknown) && !mutant!(UnknownFreesKey) => {
+            _ if !success && matches!(kept, Kept::Unknown) && !mutation!(UnknownFreesKey) => {
                 Some(self.unknown())
             }
             Release::Always => Some(self.free_after(term)),

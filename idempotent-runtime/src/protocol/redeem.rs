@@ -19,11 +19,11 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::error::Error;
+use crate::mutation::mutation;
 use crate::protocol::ending::Ending;
 use crate::protocol::held::Held;
 use crate::protocol::settle;
 use crate::store::{StoreError, StoreErrorKind};
-use crate::world::mutant;
 
 /// Redeems the token of a call that has its key. Costs 1 round trip, or none without a token.
 ///
@@ -42,7 +42,7 @@ pub(crate) async fn redeem(mut held: Held) -> Result<Held, Error> {
     held.await_token();
     let redemption = token.redemption.clone().redeem_for_call();
     let error = match redemption.instrument(lease.call().span.clone()).await {
-        Ok(_) if Instant::now() < lease.good_until() || mutant!(LateAnswerAccepted) => {
+        Ok(_) if Instant::now() < lease.good_until() || mutation!(LateAnswerAccepted) => {
             held.confirm();
             return Ok(held);
         }

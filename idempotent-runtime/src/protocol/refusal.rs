@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::{Duplicate, DuplicateFacts, DuplicateState, Error};
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
@@ -18,7 +19,6 @@ use crate::record::call::{Record, State};
 use crate::record::kept::Kept;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
-use crate::world::mutant;
 
 /// Why the body of a call does not run.
 pub struct Refusal(Why);
@@ -191,7 +191,7 @@ fn duplicate(
     lives: Option<Lives>,
 ) -> Duplicate {
     let state = match record.state {
-        State::Running if is_kept(lives) && mutant!(KeptIsSuccess) => DuplicateState::Done,
+        State::Running if is_kept(lives) && mutation!(KeptIsSuccess) => DuplicateState::Done,
         State::Running if is_kept(lives) => DuplicateState::Unknown,
         State::Done if record.is_failure() => DuplicateState::Failed,
         State::Done => DuplicateState::Done,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::OnLeaseLost;
 use crate::protocol::ending::Ending;
@@ -17,7 +18,6 @@ use crate::protocol::scheduler::{Scheduled, Scheduler, Work};
 use crate::protocol::settle;
 use crate::protocol::state::{Phase, State};
 use crate::store::{StoreError, StoreErrorKind, Swap};
-use crate::world::mutant;
 
 impl Lease {
     /// Starts the renewals of a running call. If the lease is lost, `body` is woken.
@@ -71,7 +71,7 @@ impl Scheduled for Lease {
                 return None;
             }
             Phase::Settling if now >= good_until || state.hold_until().is_some() => return None,
-            Phase::Settling if mutant!(RenewalStopsAtBodyEnd) => return None,
+            Phase::Settling if mutation!(RenewalStopsAtBodyEnd) => return None,
             Phase::Running | Phase::Settling => {}
             _ => return None,
         }

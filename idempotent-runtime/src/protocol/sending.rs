@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::mutation::mutation;
 use crate::protocol::background;
 use crate::protocol::ending::Ending;
 use crate::protocol::fence;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::StoreFuture;
 use crate::store::{StoreError, Swap};
-use crate::world::mutant;
 
 impl Ending {
     /// Sends the end to a store that answers without waiting. Returns `None` if the store does not, or if a token is given back or
@@ -36,7 +36,7 @@ impl Ending {
         match &lease.call().token {
             // The token is given back before the key is free, because the next call with this token must be able to redeem it.
             Some(token) if token.must_give_back() => Box::pin(async {
-                if mutant!(FreesKeyFirst) {
+                if mutation!(FreesKeyFirst) {
                     let swap = self.send_without_token(lease).await?;
                     return token.give_back().await.map(|()| swap);
                 }

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::key::fingerprint::Fingerprint;
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
@@ -30,7 +31,6 @@ use crate::protocol::retry::StoreAttempt;
 use crate::protocol::settle;
 use crate::protocol::wait;
 use crate::store::{Claim, ClaimAll, StoreError, StoreErrorKind};
-use crate::world::mutant;
 
 /// A call with several keys, before its claims.
 pub(crate) struct Several {
@@ -50,7 +50,7 @@ impl Several {
             .collect();
         calls.insert(0, call);
         // The keys differ only in their fingerprints. The sort is stable, so of equal keys the first stays.
-        if !mutant!(OrderOfCaller) {
+        if !mutation!(OrderOfCaller) {
             calls.sort_by(|one, other| bytes(one).cmp(bytes(other)));
         }
         calls.dedup_by(|one, other| bytes(one) == bytes(other));

@@ -6,14 +6,12 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use self::mistakes::{Misuse, another_payload, ended, invalid, misused, overtaken};
-use crate::broken::broken;
 use crate::error::Error;
+use crate::mutation::mutation;
 use crate::policy::Release;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, retry};
 use crate::protocol::state::Phase;
-#[cfg(any(test, feature = "shuttle"))]
-use crate::protocol::steps::Broken;
 use crate::protocol::steps::{DoneStep, Place, Steps, StoredSteps};
 use crate::record::call::Record;
 use crate::record::kept::Kept;
@@ -45,12 +43,12 @@ pub(crate) async fn begin(lease: &Lease, step: &Place) -> Result<Begun, Error> {
         read(lease, &mut stored).await?;
     }
     std::mem::forget(not_begun);
-    if broken!(Broken::NeverReads) {
+    if mutation!(NeverReads) {
         return Ok(Begun::Run(position));
     }
     match stored.find(position, &step.name) {
         Ok(Some(done)) => Ok(Begun::Done(done.clone())),
-        Ok(None) if broken!(Broken::SkipsNext) && !stored.done.is_empty() => {
+        Ok(None) if mutation!(SkipsNext) && !stored.done.is_empty() => {
             Ok(Begun::Done(stored.done[0].clone()))
         }
         Ok(None) => Ok(Begun::Run(position)),
@@ -196,7 +194,7 @@ fn decode(lease: &Lease, key: &Key, bytes: &Bytes) -> Result<Vec<DoneStep>, Erro
         let entry_key = key_of_entry(key, entry.position, &entry.name);
         let record = records.read(&entry_key, &entry.record);
         let record = record.ok_or_else(foreign)?;
-        if record.differs_from(lease.call().payload.as_ref()) && !broken!(Broken::IgnoresPayload) {
+        if record.differs_from(lease.call().payload.as_ref()) && !mutation!(IgnoresPayload) {
             return Err(another_payload(lease, &record));
         }
         let kept = records.sealing.read(&entry_key, &record);
@@ -243,11 +241,11 @@ fn key_of_entry(key: &str, position: usize, name: &str) -> String {
 /// the record of a success would outlive that, and a later call would skip the step. So such a run looks at its key before and after.
 async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Result<(), Error> {
     let is_first = stored.record.is_none();
-    if !broken!(Broken::ChecksOnlyAfter) && is_too_late(lease, is_first).await? {
+    if !mutation!(ChecksOnlyAfter) && is_too_late(lease, is_first).await? {
         return Err(overtaken(lease));
     }
     add(lease, stored, step).await?;
-    if !broken!(Broken::ChecksOnlyBefore) && is_too_late(lease, is_first).await? {
+    if !mutation!(ChecksOnlyBefore) && is_too_late(lease, is_first).await? {
         take_back(lease, stored).await?;
         return Err(overtaken(lease));
     }
@@ -259,7 +257,7 @@ async fn write(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Resul
 /// A run that has the key now does no harm: the record is older than the end of that run, so it expires before it. If nobody has the key, it
 /// may have been freed by hand, unless an earlier record is still stored.
 async fn is_too_late(lease: &Lease, is_first: bool) -> Result<bool, Error> {
-    if lease.lose_if_expired().is_none() || broken!(Broken::RecordsUnchecked) {
+    if lease.lose_if_expired().is_none() || mutation!(RecordsUnchecked) {
         return Ok(false);
     }
     // The record of a success may have expired.
@@ -307,8 +305,8 @@ async fn add(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Result<
                 return Ok(());
             }
             Swap::Other(found) if stored.adopt(&found) => {}
-            Swap::Other(found) if broken!(Broken::ReplacesOthers) => stored.record = Some(found),
-            Swap::Other(_) if broken!(Broken::BelievesRefused) => return Ok(()),
+            Swap::Other(found) if mutation!(ReplacesOthers) => stored.record = Some(found),
+            Swap::Other(_) if mutation!(BelievesRefused) => return Ok(()),
             // It has expired, or an operator has removed it together with the claim.
             Swap::Absent if matches!(holder(lease).await?, Holder::Own) => stored.record = None,
             Swap::Other(_) | Swap::Absent => return Err(overtaken(lease)),
@@ -325,7 +323,7 @@ async fn send(
 ) -> (Result<Swap, StoreError>, bool) {
     let (store, deadline) = (lease.call().shared.store(), lease.call().shared.deadline());
     let mut ttl = lease.call().policy.ttl;
-    if broken!(Broken::LivesLonger) {
+    if mutation!(LivesLonger) {
         ttl *= 2;
     }
     let until = lease.good_until().max(Instant::now() + deadline);

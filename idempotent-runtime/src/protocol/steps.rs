@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use bytes::Bytes;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard};
 
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::record::kept::Kept;
 use crate::sync::Mutex;
 
@@ -66,7 +66,7 @@ impl Steps {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let mut used = begun.iter_mut().enumerate();
         let used = used.find(|(_, used)| used.step.name == step.name);
-        if let Some((position, used)) = used.filter(|_| !broken!(Broken::AllowsSameName)) {
+        if let Some((position, used)) = used.filter(|_| !mutation!(AllowsSameName)) {
             let begins_again = std::mem::take(&mut used.may_begin_again);
             return if begins_again {
                 Ok(position)
@@ -95,7 +95,7 @@ impl Steps {
 impl StoredSteps {
     /// The record of the step at this position; the other step that was there if the order has changed.
     pub(crate) fn find(&self, position: usize, name: &str) -> Result<Option<&DoneStep>, &Place> {
-        let keeps_order = !broken!(Broken::IgnoresOrder);
+        let keeps_order = !mutation!(IgnoresOrder);
         let mut done = self.done.iter();
         let found =
             done.find(|done| done.step.name == name || keeps_order && done.position == position);
@@ -118,44 +118,11 @@ impl StoredSteps {
     /// Takes a record of the store for the current one, if this call has sent it.
     pub(crate) fn adopt(&mut self, found: &Bytes) -> bool {
         let own = self.unanswered.iter().position(|(sent, _)| sent == found);
-        if let Some(own) = own.filter(|_| !broken!(Broken::ForgetsUnanswered)) {
+        if let Some(own) = own.filter(|_| !mutation!(ForgetsUnanswered)) {
             let (record, done) = self.unanswered.swap_remove(own);
             self.note(record, done);
             return true;
         }
         false
     }
-}
-
-/// Deliberate mistakes.
-#[cfg(any(test, feature = "shuttle"))]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Broken {
-    /// The record is not read, so every step runs.
-    NeverReads,
-    /// A step is recorded over the record of any other call.
-    ReplacesOthers,
-    /// A step whose record was refused counts as recorded.
-    BelievesRefused,
-    /// The record of the call's own step, whose reply was lost, counts as the record of another call.
-    ForgetsUnanswered,
-    /// A first record that may come late does not keep the record from being removed.
-    RemovesBeforeLate,
-    /// A run that has lost its lease records its steps without a look at the key.
-    RecordsUnchecked,
-    /// Such a run looks at the key before it records a step, and not after.
-    ChecksOnlyBefore,
-    /// Such a run looks at the key after it has recorded a step, and not before.
-    ChecksOnlyAfter,
-    /// The record is removed when the body fails.
-    RemovesAfterError,
-    /// The record stays after a success.
-    StaysAfterSuccess,
-    /// The record outlives the record of the success.
-    LivesLonger,
-    IgnoresPayload,
-    IgnoresOrder,
-    AllowsSameName,
-    /// A step that was not recorded is taken for done.
-    SkipsNext,
 }

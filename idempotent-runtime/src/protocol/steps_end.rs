@@ -5,14 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::protocol::background;
 use crate::protocol::background::Job;
 use crate::protocol::lease::Lease;
 use crate::protocol::shared::Shared;
 use crate::protocol::step;
-#[cfg(any(test, feature = "shuttle"))]
-use crate::protocol::steps::Broken;
 use crate::protocol::steps::Steps;
 use crate::record::call::Record;
 use crate::store::{Key, Swap};
@@ -25,8 +23,8 @@ pub(crate) fn remove_after(lease: &Lease, end: Option<&Bytes>) {
         return;
     };
     let succeeded = end.is_some_and(|end| !Record::may_be_claim(end));
-    let removes = succeeded || broken!(Broken::RemovesAfterError);
-    let stays = broken!(Broken::StaysAfterSuccess);
+    let removes = succeeded || mutation!(RemovesAfterError);
+    let stays = mutation!(StaysAfterSuccess);
     if removes && !stays {
         let shared = Arc::clone(&lease.call().shared);
         let job = Removal {
@@ -54,7 +52,7 @@ impl Job for Removal {
     async fn run(&mut self) -> Result<(), &'static str> {
         let mut stored = self.steps.stored().await;
         stored.is_closed = true;
-        if stored.may_come_late && !broken!(Broken::RemovesBeforeLate) {
+        if stored.may_come_late && !mutation!(RemovesBeforeLate) {
             // While the record stays, a late first record is refused. After a removal it would outlive the record of the end.
             return Ok(());
         }

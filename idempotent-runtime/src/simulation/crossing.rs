@@ -10,6 +10,7 @@ use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
 use super::promise::{Broken, OVERTAKEN};
 use super::run::{Run, simulate};
+use crate::mutation::Mutation;
 use crate::policy::{OnLeaseLost, Release, Renew};
 
 /// Calls of several processes, whose messages are late, lost and repeated, and which are dropped, frozen and crash.
@@ -174,7 +175,7 @@ fn no_two_bodies_share_a_key_of_several_whatever_fails() {
     }
     let overtakes = |seed| {
         let plan = disturbed(seed);
-        let (history, _) = simulate(&plan, seed, Some(Mutant::OneLease));
+        let (history, _) = simulate(&plan, seed, Some(Mutant::InEngine(Mutation::OneLease)));
         check(&plan, &history).is_err()
     };
     assert!((0..SEEDS).any(overtakes), "the mutant is not found");
@@ -192,7 +193,7 @@ fn of_two_crossing_calls_one_runs_and_both_if_they_wait() {
         };
         assert!(all_run(None), "wait {wait:?}");
         assert!(
-            !all_run(Some(Mutant::OrderOfCaller)),
+            !all_run(Some(Mutant::InEngine(Mutation::OrderOfCaller))),
             "the mutant is not found, wait {wait:?}"
         );
     }

@@ -12,6 +12,7 @@ use super::knobs::{MessageFaults, Plan};
 use super::promise::Broken;
 use super::run::{Run, run_plan};
 use crate::batch::Limits;
+use crate::mutation::Mutation;
 use crate::policy::{OnCancel, OnLeaseLost, OnStoreError, Release, Renew, Settle};
 
 /// When the first call is dropped.
@@ -174,8 +175,8 @@ fn a_drop_at_any_time_changes_nothing_for_the_other_calls_of_a_batch() {
 
 #[test]
 fn a_broken_engine_is_found_by_drops() {
-    for mutant in [Mutant::BatchSendsDropped, Mutant::BatchEndsWithCaller] {
-        let broken = run_all(Some(mutant), &mut Counts::default());
-        assert!(broken.is_some(), "{mutant:?}");
+    for mistake in [Mutation::SendsDropped, Mutation::DropsBatchWithCaller] {
+        let broken = run_all(Some(Mutant::InEngine(mistake)), &mut Counts::default());
+        assert!(broken.is_some(), "{mistake:?}");
     }
 }

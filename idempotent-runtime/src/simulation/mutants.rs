@@ -2,7 +2,7 @@
 //! or they prove nothing.
 //!
 //! Most are at the border of the engine: a store, a policy or a clock that does what the wrong protocol would do, so that the
-//! engine stays clean. Eleven are in the engine, behind `mutant!`, which is `false` outside of these tests.
+//! engine stays clean. The others are in the engine, behind `mutation!`.
 
 use super::promise::{
     AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
@@ -11,8 +11,7 @@ use super::promise::{
     OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, STEP_KEPT,
     STEP_RUNS, TAKEN_BACK, TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
-use crate::batch::Broken;
-use crate::protocol::steps;
+use crate::mutation::Mutation;
 
 /// One wrong protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,40 +45,10 @@ pub(crate) enum Mutant {
     BodyNotStopped,
     /// The body runs although the store is unavailable.
     FailsOpen,
-    /// The lease is counted from the reply. In the engine.
-    DeadlineFromReply,
-    /// The renewal stops when the body returns, not when its end is recorded. In the engine.
-    RenewalStopsAtBodyEnd,
-    /// A follower trusts an answer that is older than itself. In the engine.
-    OldAnswerBelieved,
-    /// A follower waits forever for a leader that is not polled any more. In the engine.
-    FrozenLeaderFollowed,
-    /// A held key becomes free at the end of its call, as after a failure. In the engine.
-    HoldFreesKey,
-    /// The key becomes free after an error that says that the outcome is unknown, as after other errors. In the engine.
-    UnknownFreesKey,
-    /// A claim that lives longer than it asked for counts as a success. In the engine.
-    KeptIsSuccess,
     /// After a fault in a batch all its operations count as done.
     BatchFaultIsDone,
     /// A fault of an operation is the answer to all operations of its batch.
     BatchFaultIsShared,
-    /// The callers of a batch get each other's answers. In the engine of batches, as all mutants below.
-    BatchShiftsAnswers,
-    /// An operation is sent although its caller was dropped before.
-    BatchSendsDropped,
-    /// A batch has two operations of a key.
-    BatchRepeatsKeys,
-    /// An operation that waits for its key goes behind later operations, such as a claim behind its removal.
-    BatchReorders,
-    /// A batch without callers keeps its place, so that later operations wait for an answer that never comes.
-    BatchKeepsAbandoned,
-    /// A batch ends with any of its callers.
-    BatchEndsWithCaller,
-    /// An operation that was sent counts as not applied when its runtime ends.
-    BatchDeniesSent,
-    /// What waits stays in the queue when its runtime ends.
-    BatchLeavesQueue,
     /// Renewals go in the batches of other operations. Not in the engine.
     BatchMixesRenewals,
     /// A redemption replaces any line of the token. This and all mutants below are variants of the model of tokens.
@@ -92,14 +61,8 @@ pub(crate) enum Mutant {
     ReturnsAsFresh,
     /// A redemption without an answer is sent again with a new owner.
     OwnerPerAttempt,
-    /// The claim is removed before the token is given back. In the engine.
-    FreesKeyFirst,
-    /// The token is given back after a body whose outcome is unknown. In the engine.
-    ReturnsAfterUnknown,
     /// The body runs if the redemption gets no answer.
     RunsWithoutAnswer,
-    /// The lease is not checked after the redemption. In the engine.
-    LateAnswerAccepted,
     /// A return stores the token again after it has expired.
     ReturnsExpired,
     /// A call that gives up does not give the token back.
@@ -114,14 +77,8 @@ pub(crate) enum Mutant {
     FenceNewForRepeat,
     /// A claim that took over does not say so.
     FenceHidesDead,
-    /// The key is free before its fence is ended. In the engine.
-    FreesKeyBeforeFence,
-    /// The keys of a call are claimed in the order in which its caller names them. In the engine.
-    OrderOfCaller,
-    /// Only the lease of the first key is renewed and checked. In the engine.
-    OneLease,
-    /// A mistake of calls with steps. In the engine.
-    OfSteps(steps::Broken),
+    /// A mistake in the engine.
+    InEngine(Mutation),
 }
 
 impl Mutant {
@@ -141,33 +98,33 @@ impl Mutant {
         Self::TtlShorterThanBody,
         Self::BodyNotStopped,
         Self::FailsOpen,
-        Self::DeadlineFromReply,
-        Self::RenewalStopsAtBodyEnd,
-        Self::OldAnswerBelieved,
-        Self::FrozenLeaderFollowed,
-        Self::HoldFreesKey,
-        Self::UnknownFreesKey,
-        Self::KeptIsSuccess,
+        Self::InEngine(Mutation::DeadlineFromReply),
+        Self::InEngine(Mutation::RenewalStopsAtBodyEnd),
+        Self::InEngine(Mutation::OldAnswerBelieved),
+        Self::InEngine(Mutation::FrozenLeaderFollowed),
+        Self::InEngine(Mutation::HoldFreesKey),
+        Self::InEngine(Mutation::UnknownFreesKey),
+        Self::InEngine(Mutation::KeptIsSuccess),
         Self::BatchFaultIsDone,
         Self::BatchFaultIsShared,
-        Self::BatchShiftsAnswers,
-        Self::BatchSendsDropped,
-        Self::BatchRepeatsKeys,
-        Self::BatchReorders,
-        Self::BatchKeepsAbandoned,
-        Self::BatchEndsWithCaller,
-        Self::BatchDeniesSent,
-        Self::BatchLeavesQueue,
+        Self::InEngine(Mutation::ShiftsAnswers),
+        Self::InEngine(Mutation::SendsDropped),
+        Self::InEngine(Mutation::RepeatsKeys),
+        Self::InEngine(Mutation::Reorders),
+        Self::InEngine(Mutation::KeepsAbandoned),
+        Self::InEngine(Mutation::DropsBatchWithCaller),
+        Self::InEngine(Mutation::DeniesSent),
+        Self::InEngine(Mutation::LeavesQueue),
         Self::BatchMixesRenewals,
         Self::RedeemsAnyLine,
         Self::ReturnsAnyLine,
         Self::TakesBackOnce,
         Self::ReturnsAsFresh,
         Self::OwnerPerAttempt,
-        Self::FreesKeyFirst,
-        Self::ReturnsAfterUnknown,
+        Self::InEngine(Mutation::FreesKeyFirst),
+        Self::InEngine(Mutation::ReturnsAfterUnknown),
         Self::RunsWithoutAnswer,
-        Self::LateAnswerAccepted,
+        Self::InEngine(Mutation::LateAnswerAccepted),
         Self::ReturnsExpired,
         Self::NeverTakesBack,
         Self::FenceIsClock,
@@ -175,7 +132,7 @@ impl Mutant {
         Self::FenceBeforeClaim,
         Self::FenceNewForRepeat,
         Self::FenceHidesDead,
-        Self::FreesKeyBeforeFence,
+        Self::InEngine(Mutation::FreesKeyBeforeFence),
     ];
 }
 
@@ -188,40 +145,23 @@ impl Mutant {
                 &[OWN_RECORD, DONE_STAYS, ONE_BODY, KEY_STAYS, TRUE_ANSWER]
             }
             Self::TimedOutCompletionReleased => &[DONE_STAYS, KEY_STAYS, RECORDED],
-            Self::NoOwnRecordCheck
-            | Self::NewOwnerForRetry
-            | Self::NoPayloadCheck
-            | Self::OldAnswerBelieved
-            | Self::KeptIsSuccess => &[TRUE_ANSWER],
+            Self::NoOwnRecordCheck | Self::NewOwnerForRetry | Self::NoPayloadCheck => {
+                &[TRUE_ANSWER]
+            }
             Self::SetsWithoutExpiry => &[EXPIRES],
             Self::RenewsUnowned => &[RENEWED, ONE_BODY, AFTER_LEASE, OVERTAKEN, KEY_STAYS],
             Self::LosesRecords => &[ONE_BODY, OVERTAKEN, KEY_STAYS, DONE_STAYS],
             Self::OwnerOfProcess => &[OWN_CLAIM, ONE_BODY, OVERTAKEN, OWN_RECORD],
             Self::TtlShorterThanBody | Self::BodyNotStopped => &[AFTER_LEASE, OVERTAKEN],
-            Self::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
-            Self::FailsOpen | Self::LateAnswerAccepted => &[OWN_CLAIM],
-            Self::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
-            Self::FrozenLeaderFollowed => &[IN_TIME, ENDS],
-            Self::HoldFreesKey | Self::UnknownFreesKey => &[KEY_STAYS],
+            Self::FailsOpen => &[OWN_CLAIM],
             Self::BatchFaultIsDone => &[OWN_CLAIM, OWN_ANSWER, BODY_HAS_TOKEN],
-            // The callers may get the answers of other kinds of operations.
-            Self::BatchShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],
             Self::BatchFaultIsShared => &[OWN_ANSWER],
-            Self::BatchSendsDropped => &[NOT_SENT],
-            Self::BatchRepeatsKeys => &[ONE_OF_A_KEY],
-            Self::BatchReorders => &[IN_ORDER],
-            Self::BatchKeepsAbandoned => &[USABLE, NO_TASK],
-            Self::BatchEndsWithCaller => &[NO_FAULT, OWN_ANSWER],
-            Self::BatchDeniesSent => &[TRUE_DENIAL],
-            Self::BatchLeavesQueue => &[NO_STUCK],
             Self::BatchMixesRenewals => &[ONLY_RENEWALS],
             Self::RedeemsAnyLine => &[ONCE, BODY_HAS_TOKEN],
             Self::ReturnsAnyLine => &[STAYS_USED, BODY_HAS_TOKEN],
             Self::TakesBackOnce => &[TAKEN_BACK],
             Self::ReturnsAsFresh | Self::NeverTakesBack => &[BACK_BEFORE_FREE, TAKEN_BACK],
             Self::OwnerPerAttempt => &[TRUE_ANSWER, BACK_BEFORE_FREE],
-            Self::FreesKeyFirst => &[BACK_BEFORE_FREE],
-            Self::ReturnsAfterUnknown => &[STAYS_USED],
             Self::RunsWithoutAnswer => &[BODY_HAS_TOKEN],
             Self::ReturnsExpired => &[STAYS_EXPIRED],
             Self::FenceIsClock => &[FENCE_GROWS],
@@ -230,10 +170,7 @@ impl Mutant {
             Self::FenceBeforeClaim => &[FENCE_GROWS, FENCE_STAYS, LATE_WRITE, ENDED_BEFORE_FREE],
             Self::FenceNewForRepeat => &[FENCE_STAYS],
             Self::FenceHidesDead => &[SEES_DEAD],
-            Self::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
-            Self::OrderOfCaller => &[ENDS],
-            Self::OneLease => &[OVERTAKEN],
-            Self::OfSteps(_) => &[STEP_KEPT, STEP_RUNS],
+            Self::InEngine(mistake) => breaks(mistake),
         }
     }
 
@@ -246,22 +183,35 @@ impl Mutant {
                 | Self::FenceBeforeClaim
                 | Self::FenceNewForRepeat
                 | Self::FenceHidesDead
-                | Self::FreesKeyBeforeFence
+                | Self::InEngine(Mutation::FreesKeyBeforeFence)
         )
     }
+}
 
-    /// The broken variant of the engine of batches.
-    pub(super) fn of_batches(self) -> Option<Broken> {
-        Some(match self {
-            Self::BatchShiftsAnswers => Broken::ShiftsAnswers,
-            Self::BatchSendsDropped => Broken::SendsDropped,
-            Self::BatchRepeatsKeys => Broken::RepeatsKeys,
-            Self::BatchReorders => Broken::Reorders,
-            Self::BatchKeepsAbandoned => Broken::KeepsAbandoned,
-            Self::BatchEndsWithCaller => Broken::DropsBatchWithCaller,
-            Self::BatchDeniesSent => Broken::DeniesSent,
-            Self::BatchLeavesQueue => Broken::LeavesQueue,
-            _ => return None,
-        })
+/// The promises that a mistake in the engine breaks.
+fn breaks(mistake: Mutation) -> &'static [&'static str] {
+    match mistake {
+        Mutation::OldAnswerBelieved | Mutation::KeptIsSuccess => &[TRUE_ANSWER],
+        Mutation::HoldFreesKey | Mutation::UnknownFreesKey => &[KEY_STAYS],
+        Mutation::LateAnswerAccepted => &[OWN_CLAIM],
+        Mutation::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
+        Mutation::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
+        Mutation::FrozenLeaderFollowed => &[IN_TIME, ENDS],
+        // The callers may get the answers of other kinds of operations.
+        Mutation::ShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],
+        Mutation::SendsDropped => &[NOT_SENT],
+        Mutation::RepeatsKeys => &[ONE_OF_A_KEY],
+        Mutation::Reorders => &[IN_ORDER],
+        Mutation::KeepsAbandoned => &[USABLE, NO_TASK],
+        Mutation::DropsBatchWithCaller => &[NO_FAULT, OWN_ANSWER],
+        Mutation::DeniesSent => &[TRUE_DENIAL],
+        Mutation::LeavesQueue => &[NO_STUCK],
+        Mutation::FreesKeyFirst => &[BACK_BEFORE_FREE],
+        Mutation::ReturnsAfterUnknown => &[STAYS_USED],
+        Mutation::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
+        Mutation::OrderOfCaller => &[ENDS],
+        Mutation::OneLease => &[OVERTAKEN],
+        // Only calls with steps make the others.
+        _ => &[STEP_KEPT, STEP_RUNS],
     }
 }

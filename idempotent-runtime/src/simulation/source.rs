@@ -8,8 +8,7 @@ use tokio::time::Instant;
 use super::Mutant;
 use super::dice::Dice;
 use super::history::CallId;
-use crate::batch::Broken;
-use crate::broken;
+use crate::mutation;
 
 /// The call that is being polled, and its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +38,10 @@ pub(crate) struct Simulated(());
 /// Starts a run on this thread.
 pub(super) fn begin(dice: Dice, ahead: Vec<u64>, mutant: Option<Mutant>) -> Simulated {
     MUTANT.set(mutant);
-    match mutant {
-        Some(Mutant::OfSteps(mistake)) => broken::make(Some(mistake)),
-        mutant => broken::make(mutant.and_then(Mutant::of_batches)),
-    }
+    mutation::make(match mutant {
+        Some(Mutant::InEngine(mistake)) => Some(mistake),
+        _ => None,
+    });
     SOURCE.set(Some(Source {
         dice,
         began: Instant::now(),
@@ -63,7 +62,7 @@ impl Drop for Simulated {
     fn drop(&mut self) {
         SOURCE.set(None);
         MUTANT.set(None);
-        broken::make(None::<Broken>);
+        mutation::make(None);
     }
 }
 

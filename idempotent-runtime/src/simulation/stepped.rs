@@ -14,9 +14,9 @@ use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
 use super::promise::{Broken, STEP_KEPT, STEP_RUNS};
 use super::run::{Run, simulate};
+use crate::mutation::Mutation;
 use crate::policy::{OnLeaseLost, Release, Renew};
 use crate::private::{AnyIntent, IdempotencyContext};
-use crate::protocol::steps::Broken as Mistake;
 
 /// Runs of one call in several processes, whose messages are late and lost, and which are dropped, frozen, paused and crash.
 fn plan(seed: u64) -> Plan {
@@ -224,12 +224,12 @@ fn no_recorded_step_runs_again_and_no_other_is_skipped_whatever_fails() {
         "{ran} ran, {skipped} skipped, {successes} successes"
     );
     for mistake in [
-        Mistake::NeverReads,
-        Mistake::SkipsNext,
-        Mistake::RecordsUnchecked,
-        Mistake::RemovesAfterError,
+        Mutation::NeverReads,
+        Mutation::SkipsNext,
+        Mutation::RecordsUnchecked,
+        Mutation::RemovesAfterError,
     ] {
-        let found = run_seeds(Some(Mutant::OfSteps(mistake))).is_err();
+        let found = run_seeds(Some(Mutant::InEngine(mistake))).is_err();
         assert!(found, "the test does not find {mistake:?}");
     }
 }

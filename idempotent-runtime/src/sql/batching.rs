@@ -28,28 +28,12 @@ use super::database::batch::{Change, ChangeRequest, Failed, Found, Stage};
 use super::failure;
 use super::failure::retryable::is_retryable;
 use crate::batch::{Answer, BatchTypes, Batches, Limits, QueueSender, Route, Transport};
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::store::last_poll::is_last_poll;
 use crate::store::longest::Longest;
 use crate::store::unsent::Unsent;
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::AtomicUsize;
-
-/// Batches with one mistake.
-#[cfg(test)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// A change is sent although its caller withdrew it while the batch waited for a connection.
-    SendsWithdrawn,
-    /// If one change fails, the others count as done.
-    AnswersForAll,
-    /// A batch has two changes of a key, the later change first.
-    LosesOrder,
-    /// A batch that waits for a connection does not count.
-    HidesExhaustedPool,
-    /// A database that cannot make batches gets one after the other.
-    SendsRefused,
-}
 
 /// The batches of a store.
 #[derive(Debug)]
@@ -160,7 +144,7 @@ impl<DB: Database> Batching<DB> {
     }
 
     fn lacks_connection(&self) -> bool {
-        self.acquiring.load(Ordering::Relaxed) > 0 && !broken!(Broken::HidesExhaustedPool)
+        self.acquiring.load(Ordering::Relaxed) > 0 && !mutation!(HidesExhaustedPool)
     }
 
     fn digest(&self, request: &ChangeRequest) -> u64 {
@@ -170,7 +154,7 @@ impl<DB: Database> Batching<DB> {
                 .digests
                 .hash_one((&*request.key, number % COUNTS_OF_A_KEY));
         }
-        if broken!(Broken::LosesOrder) {
+        if mutation!(LosesOrder) {
             return rand::random();
         }
         self.digests.hash_one(&*request.key)
@@ -208,12 +192,11 @@ impl<DB: Database> Transport for Transactions<DB> {
         // Without a connection each change goes alone, so that each caller gets its own error.
         let mut outcomes: Vec<_> = batch.iter().map(|_| UNSENT).collect();
         if let Some(taken) = taken {
-            let is_wanted =
-                |queued: &Queued| queued.ticket.send() || broken!(Broken::SendsWithdrawn);
+            let is_wanted = |queued: &Queued| queued.ticket.send() || mutation!(SendsWithdrawn);
             let mut sent: Vec<usize> = (0..batch.len())
                 .filter(|at| is_wanted(&batch[*at]))
                 .collect();
-            if broken!(Broken::LosesOrder) {
+            if mutation!(LosesOrder) {
                 sent.reverse();
             }
             sent.sort_by_key(|at| &*batch[*at].request.key);
@@ -242,7 +225,7 @@ impl<DB: Database> Transactions<DB> {
 
     /// Notes if the server cannot make batches, after a failure of so many changes. Logs this once.
     fn note_refusal(&self, error: &sqlx::Error, changes: usize) {
-        let is_refusal = changes > 1 && DB::lacks_batches(error) && !broken!(Broken::SendsRefused);
+        let is_refusal = changes > 1 && DB::lacks_batches(error) && !mutation!(SendsRefused);
         if !is_refusal || self.is_refused.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -300,7 +283,7 @@ impl<DB: Database> Transactions<DB> {
                     taken.connection.release();
                 }
                 let outcome_of = |at| match stage {
-                    Stage::Change(failed) if at != failed && broken!(Broken::AnswersForAll) => {
+                    Stage::Change(failed) if at != failed && mutation!(AnswersForAll) => {
                         ChangeOutcome::Found(Found::Done)
                     }
                     Stage::Begin if is_conflict => ChangeOutcome::Again,

@@ -8,9 +8,8 @@ use tokio::time::{sleep, timeout};
 
 use super::server::{QUEUED, Setup, TRIP, op, settle};
 use super::{HOUR, assert_kept, paused};
-use crate::batch::Broken;
 use crate::batch::Route;
-use crate::broken;
+use crate::mutation::{self, Mutation};
 use crate::store::StoreErrorKind;
 
 #[test]
@@ -23,7 +22,7 @@ fn an_operation_whose_caller_is_gone_before_is_not_sent() {
         drop(gone);
         kept.await.unwrap().is_ok() && setup.sent() == [[2]]
     };
-    assert_kept(rule, Broken::SendsDropped);
+    assert_kept(rule, Mutation::SendsDropped);
 }
 
 #[test]
@@ -37,7 +36,7 @@ fn nothing_is_sent_and_no_task_stays_if_all_callers_are_gone_before() {
         let metrics = tokio::runtime::Handle::current().metrics();
         setup.sent().is_empty() && metrics.num_alive_tasks() == 0
     };
-    assert_kept(rule, Broken::SendsDropped);
+    assert_kept(rule, Mutation::SendsDropped);
 }
 
 #[test]
@@ -53,7 +52,7 @@ fn a_caller_that_is_gone_while_connecting_sends_nothing() {
         setup.server.is_away.store(false, Ordering::SeqCst);
         kept.await.unwrap().is_ok() && setup.sent() == [[2]]
     };
-    assert_kept(rule, Broken::SendsDropped);
+    assert_kept(rule, Mutation::SendsDropped);
 }
 
 #[test]
@@ -70,7 +69,7 @@ fn a_caller_that_leaves_does_not_change_the_answers_of_its_batch() {
         let is_answered = kept.await.unwrap().is_ok_and(|number| number == 2);
         is_answered && setup.server.overdue.load(Ordering::SeqCst) == 1
     };
-    assert_kept(rule, Broken::DropsBatchWithCaller);
+    assert_kept(rule, Mutation::DropsBatchWithCaller);
 }
 
 #[test]
@@ -88,7 +87,7 @@ fn a_batch_whose_callers_are_all_gone_is_dropped() {
         let metrics = tokio::runtime::Handle::current().metrics();
         setup.server.dropped.load(Ordering::SeqCst) == 1 && metrics.num_alive_tasks() == 0
     };
-    assert_kept(rule, Broken::KeepsAbandoned);
+    assert_kept(rule, Mutation::KeepsAbandoned);
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn a_runtime_that_ends_answers_what_it_has_sent_and_what_it_has_not() {
             kinds == [StoreErrorKind::Unknown, StoreErrorKind::NotApplied]
         })
     };
-    broken::assert_kept(rule, &[Broken::DeniesSent]);
+    mutation::assert_kept(rule, &[Mutation::DeniesSent]);
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn a_runtime_that_nobody_drives_does_not_hold_up_another() {
         drop(left);
         is_answered
     };
-    broken::assert_kept(rule, &[Broken::SharesQueues]);
+    mutation::assert_kept(rule, &[Mutation::SharesQueues]);
 }
 
 #[test]

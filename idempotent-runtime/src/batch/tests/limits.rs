@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::server::{Op, QUEUED, SIZES, Setup, TRIP, op, settle};
 use super::{assert_kept, paused};
-use crate::batch::Broken;
 use crate::batch::Limits;
+use crate::mutation::Mutation;
 use crate::store::{StoreError, StoreErrorKind};
 
 #[test]
@@ -35,8 +35,8 @@ fn large_batches_are_limited_by_their_bytes_and_not_by_their_number() {
         }
         sent == 10
     };
-    assert_kept(rule, Broken::IgnoresBytesInFlight);
-    assert_kept(rule, Broken::CountsLarge);
+    assert_kept(rule, Mutation::IgnoresBytesInFlight);
+    assert_kept(rule, Mutation::CountsLarge);
 }
 
 /// While the server works on one part, the callers of another part continue.
@@ -62,7 +62,7 @@ fn many_operations_leave_in_parts() {
         }
         sizes == [vec![2], vec![3], vec![3, 1], vec![10; 4]]
     };
-    assert_kept(rule, Broken::SendsAllAtOnce);
+    assert_kept(rule, Mutation::SendsAllAtOnce);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_full_queue_looks_at_its_operations_only_after_enough_drops() {
         assert_eq!(answered, accepted);
         accepted > WAITING * 3 / 4 && looks < 40 * WAITING
     };
-    assert_kept(rule, Broken::LooksAtAllAgain);
+    assert_kept(rule, Mutation::LooksAtAllAgain);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_full_queue_refuses_and_drops_what_nobody_waits_for() {
         }
         setup.sent().concat() == [0, 1, 3, 4, 6]
     };
-    assert_kept(rule, Broken::Unbounded);
+    assert_kept(rule, Mutation::Unbounded);
 }
 
 #[test]

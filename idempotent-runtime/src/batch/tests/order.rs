@@ -10,8 +10,8 @@ use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::server::{Op, QUEUED, Setup, TRIP, op, op_of, settle};
 use super::{assert_kept, paused};
-use crate::batch::Broken;
 use crate::batch::Limits;
+use crate::mutation::Mutation;
 
 #[test]
 fn a_lone_operation_is_sent_by_its_caller_without_a_task() {
@@ -24,7 +24,7 @@ fn a_lone_operation_is_sent_by_its_caller_without_a_task() {
         let is_alone = metrics.num_alive_tasks() == before;
         is_sent && is_alone && lone.await.is_ok()
     };
-    assert_kept(rule, Broken::QueuesAlone);
+    assert_kept(rule, Mutation::QueuesAlone);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn each_caller_gets_its_own_answer() {
         let answers = join_all((0..10).map(|number| setup.submit(op(number)))).await;
         answers.into_iter().map(Result::unwrap).eq(0..10)
     };
-    assert_kept(rule, Broken::ShiftsAnswers);
+    assert_kept(rule, Mutation::ShiftsAnswers);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn an_operation_waits_for_no_reply_on_a_slow_network() {
         first.await.unwrap().unwrap();
         began.elapsed() < TRIP + TRIP / 4
     };
-    assert_kept(rule, Broken::OneBatchAtATime);
+    assert_kept(rule, Mutation::OneBatchAtATime);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn an_operation_right_after_a_batch_waits_for_no_reply_on_a_slow_network() {
         first.await.unwrap().unwrap();
         began.elapsed() <= TRIP + Duration::from_millis(2)
     };
-    assert_kept(rule, Broken::WaitsInGap);
+    assert_kept(rule, Mutation::WaitsInGap);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn operations_of_one_key_go_in_different_batches() {
         join_all(ops.map(|op| setup.submit(op))).await;
         setup.sent() == [vec![1, 2, 5], vec![3], vec![4]]
     };
-    assert_kept(rule, Broken::RepeatsKeys);
+    assert_kept(rule, Mutation::RepeatsKeys);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn operations_of_one_key_keep_their_order() {
         let of_key = |key| sent.iter().filter(move |number| keys[**number] == key);
         sent.len() == keys.len() && [7, 8, 9].into_iter().all(|key| of_key(key).is_sorted())
     };
-    assert_kept(rule, Broken::Reorders);
+    assert_kept(rule, Mutation::Reorders);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, advance, sleep, timeout};
 
 use super::server::{FIRST_TRY, QUEUED, Setup, TRIP, op, settle};
 use super::{assert_kept, paused};
-use crate::batch::Broken;
+use crate::mutation::Mutation;
 
 #[test]
 fn batches_without_an_answer_do_not_hold_up_the_others() {
@@ -27,7 +27,7 @@ fn batches_without_an_answer_do_not_hold_up_the_others() {
         }
         !hanging.is_finished()
     };
-    assert_kept(rule, Broken::OneBatchAtATime);
+    assert_kept(rule, Mutation::OneBatchAtATime);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_full_set_of_hung_batches_is_released_when_its_callers_give_up() {
         hanging[3].abort();
         timeout(2 * TRIP, waiting).await.is_ok()
     };
-    assert_kept(rule, Broken::KeepsAbandoned);
+    assert_kept(rule, Mutation::KeepsAbandoned);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn hung_batches_of_patient_callers_do_not_hold_up_the_queue_after_a_first_try() 
         let answer = timeout(FIRST_TRY + 2 * TRIP, setup.submit(op(100))).await;
         answer.is_ok() && hanging.iter().all(|caller| !caller.is_finished())
     };
-    assert_kept(rule, Broken::CountsOverdue);
+    assert_kept(rule, Mutation::CountsOverdue);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn an_impatient_caller_that_gives_up_makes_way_for_the_next() {
         let is_answered = answer.is_ok_and(|answer| answer.is_ok_and(|number| number == 101));
         is_answered && hanging.iter().all(|caller| !caller.is_finished())
     };
-    assert_kept(rule, Broken::CountsOverdue);
+    assert_kept(rule, Mutation::CountsOverdue);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_server_that_does_not_answer_gets_a_limited_number_of_batches() {
         let answers = join_all(hanging).await;
         answers.into_iter().all(|answer| answer.unwrap().is_ok())
     };
-    assert_kept(rule, Broken::GathersOverdue);
+    assert_kept(rule, Mutation::GathersOverdue);
 }
 
 #[test]

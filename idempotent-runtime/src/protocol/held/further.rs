@@ -6,11 +6,11 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::{Guard, Held};
+use crate::mutation::mutation;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::lease::Lease;
 use crate::protocol::settle;
 use crate::result::body_outcome::BodyOutcome;
-use crate::world::mutant;
 
 impl Held {
     /// A call that holds its key and `further` keys. The claims were answered some time ago.
@@ -18,7 +18,7 @@ impl Held {
         lease.set_further(further);
         let mut held = Self::new(lease, Guard::Claim);
         held.is_fresh = false;
-        held.has_further = !mutant!(OneLease);
+        held.has_further = !mutation!(OneLease);
         held
     }
 

@@ -13,8 +13,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use self::link::{Link, Shared};
-use super::Broken;
-use crate::broken::assert_kept;
+use crate::mutation::{Mutation, assert_kept};
 use crate::record::steps as format;
 use crate::{AnyIntent, Error, Idempotency, IdempotencyContext, MemoryStore, Store};
 
@@ -292,12 +291,12 @@ fn no_recorded_step_runs_again_and_no_other_is_skipped_whatever_message_is_lost(
     assert_kept(
         no_promise_is_broken,
         &[
-            Broken::NeverReads,
-            Broken::SkipsNext,
-            Broken::RemovesAfterError,
-            Broken::StaysAfterSuccess,
-            Broken::LivesLonger,
-            Broken::RemovesBeforeLate,
+            Mutation::NeverReads,
+            Mutation::SkipsNext,
+            Mutation::RemovesAfterError,
+            Mutation::StaysAfterSuccess,
+            Mutation::LivesLonger,
+            Mutation::RemovesBeforeLate,
         ],
     );
 }

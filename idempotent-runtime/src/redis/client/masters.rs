@@ -6,14 +6,13 @@ use std::sync::Arc;
 use ::redis::{Cmd, ErrorKind, Pipeline, RedisError, RedisResult, RetryMethod, Value, cmd};
 use tokio::runtime::Handle;
 
+use crate::mutation::mutation;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::link::{CONNECT_TIMEOUT, Link, in_time};
 use crate::redis::client::probe::probe_command;
 use crate::redis::client::slot::slot_of;
 use crate::redis::client::slots::{Slots, question};
 use crate::redis::client::unusable::{have_unusable, makes_unusable};
-#[cfg(test)]
-use crate::redis::send::per_node::tests as node_tests;
 
 /// The connection to a master, and its link.
 pub(crate) struct Master {
@@ -78,11 +77,7 @@ impl RedisConnection {
         };
         masters.follow(error);
         self.learn_slots();
-        #[cfg(test)]
-        if node_tests::has(node_tests::Mistake::ReturnsRedirection) {
-            return false;
-        }
-        true
+        !mutation!(ReturnsRedirection)
     }
 
     /// Asks for the masters of all slots, unless this has just been done.
@@ -213,11 +208,7 @@ fn refused(replies: RedisResult<Vec<Value>>) -> Result<RedisResult<Vec<Value>>, 
 fn is_untouched(error: &RedisError) -> bool {
     let is_refusal = matches!(error.kind(), ErrorKind::Server(_))
         && !matches!(error.retry_method(), RetryMethod::NoRetry);
-    #[cfg(test)]
-    if error.is_io_error() && node_tests::has(node_tests::Mistake::RepeatsLost) {
-        return true;
-    }
-    is_refusal || error.is_connection_refusal()
+    is_refusal || error.is_connection_refusal() || error.is_io_error() && mutation!(RepeatsLost)
 }
 
 #[cfg(test)]

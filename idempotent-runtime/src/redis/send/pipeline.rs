@@ -7,10 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::redis::{Cmd, Pipeline, RedisResult, Value};
 
 use self::shared::{SharedCall, SharedReply, unexpected};
-#[cfg(test)]
-use crate::batch::Broken;
 use crate::batch::{Answer, Operation as _};
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::redis::script::Script;
 use crate::redis::send::op::{Reply, SendError};
 use crate::redis::send::request::Request;
@@ -116,7 +114,7 @@ impl Sent {
         if shared.iter().any(SharedReply::is_split) {
             refuses_many_keys.store(true, Ordering::Relaxed);
         }
-        if broken!(Broken::ShiftsReplies) && !replies.is_empty() {
+        if mutation!(ShiftsReplies) && !replies.is_empty() {
             replies.rotate_left(1);
         }
         let mut replies = replies.into_iter();
@@ -134,7 +132,7 @@ impl Sent {
                 let reply = reply.and_then(Value::extract_error);
                 if has_notification {
                     commands.next();
-                    if !broken!(Broken::ReadsNotification) {
+                    if !mutation!(ReadsNotification) {
                         replies.next();
                     }
                 }

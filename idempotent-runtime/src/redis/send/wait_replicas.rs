@@ -7,10 +7,8 @@ use ::redis::aio::ConnectionLike;
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, pipe};
 use futures_util::FutureExt as _;
 
-#[cfg(test)]
-use crate::batch::Broken;
 use crate::batch::{Answer, BatchTypes, Transport};
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::redis::client::connection::RedisConnection;
 use crate::redis::client::connection_like::StoreClient;
 use crate::redis::client::replicas::{Replicas, Short};
@@ -121,9 +119,13 @@ impl<C> WaitReplicas<C> {
     /// Sends a batch as a pipeline with one `WAIT` at its end, which waits for all writes of the batch.
     ///
     /// A script that the server does not know goes again in the next batch, before the `WAIT` of that batch.
-    async fn send_on<D: ConnectionLike>(&self, connection: &mut D, batch: Vec<Request>) -> Answers {
+    async fn send_on<D: ConnectionLike>(
+        &self,
+        connection: &mut D,
+        batch: Vec<Request>,
+    ) -> Answers {
         let sent = Sent::new(batch, true);
-        let sent = if broken!(Broken::AcknowledgesAtOnce) {
+        let sent = if mutation!(AcknowledgesAtOnce) {
             sent
         } else {
             sent.and_wait(self.replicas.wait())

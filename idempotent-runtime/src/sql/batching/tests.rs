@@ -9,14 +9,13 @@ use sqlx::raw_sql;
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
-use super::Broken;
-use crate::broken;
+use crate::mutation::{self, Mutation};
 use crate::sql::store::SqliteStore;
 use crate::store::last_poll::poll_last;
 use crate::store::{Claim, Store, Swap};
 
 /// Checks that batches keep a rule and that their broken variant does not.
-fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, mistake: Broken) {
+fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, mistake: Mutation) {
     let in_runtime = || {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -25,7 +24,7 @@ fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(SqliteStore) -> F, mistak
             rule(store).await
         })
     };
-    broken::assert_kept(in_runtime, &[mistake]);
+    mutation::assert_kept(in_runtime, &[mistake]);
 }
 
 const VALUE: Bytes = Bytes::from_static(b"value");
@@ -69,7 +68,7 @@ fn a_change_that_is_dropped_before_its_batch_has_a_connection_is_not_sent() {
         }
         true
     };
-    assert_kept(rule, Broken::SendsWithdrawn);
+    assert_kept(rule, Mutation::SendsWithdrawn);
 }
 
 #[test]
@@ -90,7 +89,7 @@ fn a_change_that_fails_does_not_answer_for_the_others() {
         }
         true
     };
-    assert_kept(rule, Broken::AnswersForAll);
+    assert_kept(rule, Mutation::AnswersForAll);
 }
 
 #[test]
@@ -105,7 +104,7 @@ fn a_claim_and_its_removal_keep_their_order() {
         });
         join_all(changes).await.into_iter().all(|kept| kept)
     };
-    assert_kept(rule, Broken::LosesOrder);
+    assert_kept(rule, Mutation::LosesOrder);
 }
 
 #[test]
@@ -132,5 +131,5 @@ fn a_change_that_waits_for_a_connection_until_its_last_poll_says_so() {
             _ => false,
         })
     };
-    assert_kept(rule, Broken::HidesExhaustedPool);
+    assert_kept(rule, Mutation::HidesExhaustedPool);
 }

@@ -17,34 +17,10 @@ use sqlx::{
 
 use self::document::{ChangeKind, Documents};
 use self::statements as sql;
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::sql::database::batch::{Batch, Change, ChangeRequest, Failed, Found, Stage};
 use crate::sql::database::counting::Counted;
 use crate::world::random_bits;
-
-/// Batches with one mistake.
-#[cfg(test)]
-#[cfg_attr(
-    not(unix),
-    expect(dead_code, reason = "the tests have a server only on Unix")
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
-    /// A batch waits for rows that other transactions have locked.
-    WaitsForLocked,
-    /// A batch waits for rows that other transactions have inserted, or claims expired rows that they have locked.
-    InsertsLocked,
-    /// The stored values are read before the commit.
-    ReadsInTransaction,
-    /// All changes count as done.
-    AnswersForAll,
-    /// An attempt that was counted before is counted again.
-    RepeatsCounts,
-    /// The counters are read after the commit.
-    ReadsCountsLate,
-    /// A batch that fails does not end its transaction.
-    LeavesTransaction,
-}
 
 impl Batch for MySql {
     /// A batch has about twelve statements, which cost as much as eight changes on connections of their own.
@@ -78,7 +54,7 @@ impl Batch for MySql {
         set.map_err(|error| Stage::Begin.failed(error))?;
         match transaction.run(connection, &mut answers).await {
             Ok(()) => Ok(answers.found),
-            Err(failed) if broken!(Broken::LeavesTransaction) => Err(failed),
+            Err(failed) if mutation!(LeavesTransaction) => Err(failed),
             Err(failed) => {
                 let ended = connection.execute(raw_sql(sql::ROLL_BACK)).await;
                 Err(Failed {
@@ -110,9 +86,9 @@ impl Transaction {
         let changes: String = kinds().map(change).collect();
         let is_early = |kind: &ChangeKind| {
             if *kind == ChangeKind::Count {
-                !broken!(Broken::ReadsCountsLate)
+                !mutation!(ReadsCountsLate)
             } else {
-                broken!(Broken::ReadsInTransaction)
+                mutation!(ReadsInTransaction)
             }
         };
         let early: String = kinds().filter(is_early).map(read).collect();
@@ -243,8 +219,7 @@ impl<'a> BatchAnswers<'a> {
                 .collect();
             for (at, place) in self.documents.places(kind).iter().enumerate() {
                 let word = words.get(at / 64).copied().unwrap_or_default();
-                self.found[*place] = if word >> (at % 64) & 1 == 1 || broken!(Broken::AnswersForAll)
-                {
+                self.found[*place] = if word >> (at % 64) & 1 == 1 || mutation!(AnswersForAllRows) {
                     Some(Found::Done)
                 } else {
                     self.requests[*place].find(None)

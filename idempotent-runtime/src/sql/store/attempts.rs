@@ -10,7 +10,7 @@ use std::task::Poll;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Pool};
 
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::sql::database::Database;
 use crate::sql::database::checkout::{Checkout, is_exhausted};
 use crate::sql::failure;
@@ -21,14 +21,6 @@ use crate::store::{StoreError, StoreErrorKind};
 /// A lost race costs little time, unlike a wait for a lock. So many are allowed: a key that many calls claim and release may lose
 /// many races in a row. The caller's deadline ends the races of a busy key earlier.
 const MOST_RACES: u32 = 100;
-
-/// Attempts with one mistake.
-#[cfg(test)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Broken {
-    /// An operation may lose only as many races as it may be sent after failures.
-    GivesUpEarly,
-}
 
 pub(super) struct Attempts<'a, DB: Database> {
     pool: &'a Pool<DB>,
@@ -48,7 +40,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         Self {
             pool,
             remaining: DB::MAX_SENDS,
-            remaining_races: if broken!(Broken::GivesUpEarly) {
+            remaining_races: if mutation!(GivesUpEarly) {
                 DB::MAX_SENDS
             } else {
                 MOST_RACES

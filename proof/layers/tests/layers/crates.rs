@@ -8,7 +8,7 @@ use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
 const RUNTIME: [&str; 38] = [
-    "broken",
+    "mutation",
     "world",
     "sync",
     "policy",

@@ -186,7 +186,7 @@ fn a_run_that_was_lost_for_longer_than_its_ttl_records_nothing() -> bool {
 fn a_lost_run_records_nothing_after_the_success_of_another() {
     assert_kept(
         a_record_after_a_success_is_refused,
-        &[Broken::RecordsUnchecked],
+        &[Mutation::RecordsUnchecked],
     );
 }
 
@@ -194,7 +194,7 @@ fn a_lost_run_records_nothing_after_the_success_of_another() {
 fn what_a_lost_run_records_while_another_succeeds_is_taken_back() {
     assert_kept(
         a_record_that_crosses_a_success_is_taken_back,
-        &[Broken::RecordsUnchecked, Broken::ChecksOnlyBefore],
+        &[Mutation::RecordsUnchecked, Mutation::ChecksOnlyBefore],
     );
 }
 
@@ -202,7 +202,7 @@ fn what_a_lost_run_records_while_another_succeeds_is_taken_back() {
 fn a_lost_run_does_not_prolong_an_earlier_record_after_the_success_of_another() {
     assert_kept(
         a_replaced_record_does_not_outlive_a_success,
-        &[Broken::RecordsUnchecked],
+        &[Mutation::RecordsUnchecked],
     );
 }
 
@@ -210,7 +210,7 @@ fn a_lost_run_does_not_prolong_an_earlier_record_after_the_success_of_another() 
 fn a_run_that_blocked_its_thread_records_nothing_after_the_success_of_another() {
     assert_kept(
         a_run_that_blocked_its_thread_records_nothing,
-        &[Broken::RecordsUnchecked, Broken::ChecksOnlyAfter],
+        &[Mutation::RecordsUnchecked, Mutation::ChecksOnlyAfter],
     );
 }
 
@@ -218,7 +218,7 @@ fn a_run_that_blocked_its_thread_records_nothing_after_the_success_of_another() 
 fn a_run_that_was_lost_for_its_whole_ttl_records_nothing() {
     assert_kept(
         a_run_that_was_lost_for_longer_than_its_ttl_records_nothing,
-        &[Broken::RecordsUnchecked],
+        &[Mutation::RecordsUnchecked],
     );
 }
 

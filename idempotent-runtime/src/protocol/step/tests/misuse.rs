@@ -49,7 +49,7 @@ fn a_name_that_is_used_twice_is_an_error_that_names_both_places() {
             got.is_err_and(|error| names_two_places(&error, "two steps of the call have the name"))
         })
     };
-    assert_kept(is_kept, &[Broken::AllowsSameName]);
+    assert_kept(is_kept, &[Mutation::AllowsSameName]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn another_order_is_an_error_that_names_both_places() {
                 .is_ok()
         })
     };
-    assert_kept(is_kept, &[Broken::IgnoresOrder]);
+    assert_kept(is_kept, &[Mutation::IgnoresOrder]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn another_payload_is_refused_at_the_first_step() {
                 && steps(call(500), &["flight"]).await.is_ok()
         })
     };
-    assert_kept(is_kept, &[Broken::IgnoresPayload]);
+    assert_kept(is_kept, &[Mutation::IgnoresPayload]);
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn the_first_recorder_wins() -> bool {
 fn of_two_recorders_the_first_wins_and_the_other_loses_its_lease() {
     assert_kept(
         the_first_recorder_wins,
-        &[Broken::ReplacesOthers, Broken::BelievesRefused],
+        &[Mutation::ReplacesOthers, Mutation::BelievesRefused],
     );
 }
 
@@ -210,6 +210,6 @@ fn a_dropped_step_does_not_end_the_call() -> bool {
 fn a_step_that_is_dropped_while_it_is_recorded_does_not_end_the_call() {
     assert_kept(
         a_dropped_step_does_not_end_the_call,
-        &[Broken::ForgetsUnanswered],
+        &[Mutation::ForgetsUnanswered],
     );
 }

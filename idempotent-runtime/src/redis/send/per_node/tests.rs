@@ -1,6 +1,5 @@
 //! Batches of the nodes of a cluster, and variants with a mistake, which these tests must find.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use ::redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Value, cmd};
@@ -9,36 +8,14 @@ use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
 use tokio::time::sleep;
 
+use crate::mutation::{self, Mutation, mutation};
 use crate::redis::client::slot::slot_of_key;
 use crate::redis::store::RedisStore;
 use crate::store::{Claim, Store as _, StoreErrorKind, Swap};
 
-/// A mistake in the batches of a cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    /// The caller gets the redirection of a node.
-    ReturnsRedirection,
-    /// A batch goes to another node.
-    WrongNode,
-    /// The fault of one operation is the answer to all operations of its batch.
-    OneFaultForAll,
-    /// All operations of a batch are sent again if one of them was redirected.
-    RepeatsBatch,
-    /// An operation is sent again after its answer was lost.
-    RepeatsLost,
-}
-
-thread_local! {
-    static MADE: Cell<Option<Mistake>> = const { Cell::new(None) };
-}
-
-pub(crate) fn has(mistake: Mistake) -> bool {
-    MADE.get() == Some(mistake)
-}
-
 /// The slot whose node gets an operation.
 pub(crate) fn slot(slot: u16) -> u16 {
-    if has(Mistake::WrongNode) {
+    if mutation!(WrongNode) {
         (slot + 16_384 / 2) % 16_384
     } else {
         slot
@@ -52,9 +29,9 @@ pub(crate) fn replies(replies: RedisResult<Vec<Value>>) -> RedisResult<Vec<Value
         if let Err(error) = reply.clone().extract_error() {
             let is_redirection = error.redirect_node().is_some();
             let spreads = if is_redirection {
-                has(Mistake::RepeatsBatch)
+                mutation!(RepeatsBatch)
             } else {
-                has(Mistake::OneFaultForAll)
+                mutation!(OneFaultForAll)
             };
             if spreads {
                 return Err(error);
@@ -65,12 +42,12 @@ pub(crate) fn replies(replies: RedisResult<Vec<Value>>) -> RedisResult<Vec<Value
 }
 
 /// Checks that the batches keep a rule, and that they break it with each of these mistakes.
-async fn assert_kept(rule: impl AsyncFn() -> Result<(), String>, mistakes: &[Mistake]) {
+async fn assert_kept(rule: impl AsyncFn() -> Result<(), String>, mistakes: &[Mutation]) {
     assert_eq!(rule().await, Ok(()));
     for mistake in mistakes {
-        MADE.set(Some(*mistake));
+        mutation::make(Some(*mistake));
         let kept = rule().await;
-        MADE.set(None);
+        mutation::make(None);
         assert!(kept.is_err(), "the test does not find {mistake:?}");
     }
 }
@@ -200,9 +177,9 @@ async fn one_operation_of_fifty_follows_its_slot_and_the_others_are_sent_once() 
         expect("claims", sets, [MANY - 1, 1])
     };
     let mistakes = [
-        Mistake::ReturnsRedirection,
-        Mistake::WrongNode,
-        Mistake::RepeatsBatch,
+        Mutation::ReturnsRedirection,
+        Mutation::WrongNode,
+        Mutation::RepeatsBatch,
     ];
     assert_kept(rule, &mistakes).await;
 }
@@ -233,7 +210,7 @@ async fn an_operation_is_sent_to_the_node_that_imports_its_slot_once() {
         expect("claims", sets, [MANY - 1, 1])?;
         expect("asked", asked, [0, 1])
     };
-    let mistakes = [Mistake::ReturnsRedirection, Mistake::RepeatsBatch];
+    let mistakes = [Mutation::ReturnsRedirection, Mutation::RepeatsBatch];
     assert_kept(rule, &mistakes).await;
 }
 
@@ -258,7 +235,7 @@ async fn a_fault_of_one_operation_is_the_fault_of_no_other() {
         }
         Ok(())
     };
-    assert_kept(rule, &[Mistake::OneFaultForAll]).await;
+    assert_kept(rule, &[Mutation::OneFaultForAll]).await;
 }
 
 /// Proxies before the nodes. Clients of the cluster find them instead of the nodes.
@@ -316,7 +293,7 @@ async fn an_operation_whose_answer_is_lost_is_not_sent_again() {
             Err("no answer was lost".to_owned())
         }
     };
-    assert_kept(rule, &[Mistake::RepeatsLost]).await;
+    assert_kept(rule, &[Mutation::RepeatsLost]).await;
 }
 
 #[tokio::test]
@@ -351,6 +328,6 @@ async fn writes_of_a_node_wait_for_its_replicas_together_and_one_of_fifty_follow
             Err(format!("{waits} waits for {MANY} writes"))
         }
     };
-    let mistakes = [Mistake::ReturnsRedirection, Mistake::WrongNode];
+    let mistakes = [Mutation::ReturnsRedirection, Mutation::WrongNode];
     assert_kept(rule, &mistakes).await;
 }

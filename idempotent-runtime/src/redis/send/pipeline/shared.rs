@@ -5,9 +5,7 @@ use std::{ptr, vec};
 use ::redis::{Cmd, ErrorKind, RedisError, Value};
 
 use crate::batch::Answer;
-#[cfg(test)]
-use crate::batch::Broken;
-use crate::broken::broken;
+use crate::mutation::mutation;
 use crate::redis::script::Script;
 use crate::redis::send::op::{Reply, SendError};
 use crate::redis::send::request::Request;
@@ -72,9 +70,7 @@ pub(crate) enum SharedReply {
 impl SharedReply {
     pub(crate) fn new(reply: Value) -> Self {
         match reply {
-            Value::Array(replies)
-                if broken!(Broken::SharesError) && replies.iter().any(is_error) =>
-            {
+            Value::Array(replies) if mutation!(SharesError) && replies.iter().any(is_error) => {
                 let mut errors = replies
                     .into_iter()
                     .filter_map(|reply| reply.extract_error().err());
@@ -103,7 +99,7 @@ impl SharedReply {
             Self::Failed(error)
                 if Script::is_unknown(error)
                     && !request.is_by_source
-                    && !broken!(Broken::ForgetsSource) =>
+                    && !mutation!(ForgetsSource) =>
             {
                 return Answer::Again(request.by_source());
             }

@@ -4,6 +4,7 @@ use ::redis::ErrorKind;
 
 use super::*;
 use crate::batch::tests::assert_kept;
+use crate::mutation::Mutation;
 use crate::redis::record::scripts::{CLAIM, REMOVE, REMOVE_AND_NOTIFY};
 use crate::redis::script::scripted::Scripted;
 use crate::redis::send::op::Op;
@@ -57,9 +58,9 @@ fn reply(answer: &Answer<Request, Reply>) -> Result<Value, String> {
 
 #[test]
 fn each_operation_gets_its_own_reply() {
-    assert_kept(own_replies, Broken::ShiftsReplies);
-    assert_kept(own_replies, Broken::SharesError);
-    assert_kept(own_replies, Broken::ReadsNotification);
+    assert_kept(own_replies, Mutation::ShiftsReplies);
+    assert_kept(own_replies, Mutation::SharesError);
+    assert_kept(own_replies, Mutation::ReadsNotification);
 }
 
 async fn own_replies() -> bool {
@@ -104,7 +105,7 @@ async fn own_replies() -> bool {
 
 #[test]
 fn only_operations_of_an_unknown_script_go_again_by_source() {
-    assert_kept(again_by_source, Broken::ForgetsSource);
+    assert_kept(again_by_source, Mutation::ForgetsSource);
 }
 
 async fn again_by_source() -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::batch::tests::assert_kept;
+use crate::mutation::Mutation;
 use crate::redis::record::scripts::{CLAIM_REPLICATED, REPLACE_REPLICATED};
 use crate::redis::script::scripted::Scripted;
 
@@ -72,7 +73,7 @@ fn a_batch_waits_for_its_replicas_once() {
             ("-UNBLOCKED\r\n", not_known()),
         ] {
             let replies = [":1\r\n", "$-1\r\n", "-WRONGTYPE a list\r\n", ":1\r\n", have];
-            let server = if broken!(Broken::AcknowledgesAtOnce) {
+            let server = if mutation!(AcknowledgesAtOnce) {
                 Scripted::default().answers(&SENT[..10], &replies[..4])
             } else {
                 Scripted::default().answers(&SENT, &replies)
@@ -90,7 +91,7 @@ fn a_batch_waits_for_its_replicas_once() {
         }
         is_kept
     };
-    assert_kept(rule, Broken::AcknowledgesAtOnce);
+    assert_kept(rule, Mutation::AcknowledgesAtOnce);
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ mod rules;
 mod sessions;
 
 use std::cell::RefCell;
-use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::*;
-use crate::broken;
+use crate::mutation::{self, Mutation};
 use crate::sql::store::MySqlStore;
 use crate::store::{Claim, Store as _, Swap};
 
@@ -39,15 +38,15 @@ fn alter(change: impl FnMut(String) -> String + 'static) {
 /// The statements with the mistake of this thread.
 fn damaged(transaction: String) -> String {
     for (mistake, part, wrong) in [
-        (Broken::WaitsForLocked, " SKIP LOCKED", ""),
+        (Mutation::WaitsForLocked, " SKIP LOCKED", ""),
         (
-            Broken::InsertsLocked,
+            Mutation::InsertsLocked,
             " WHERE (CASE",
             " WHERE TRUE OR (CASE",
         ),
-        (Broken::RepeatsCounts, "LOCATE(", "0 * LOCATE("),
+        (Mutation::RepeatsCounts, "LOCATE(", "0 * LOCATE("),
     ] {
-        if broken!(mistake) {
+        if mutation::is_made(mistake) {
             return transaction.replace(part, wrong);
         }
     }
@@ -55,10 +54,7 @@ fn damaged(transaction: String) -> String {
 }
 
 /// Checks that batches keep a rule and that they do not with any of these mistakes.
-fn assert_kept<F: Future<Output = bool>, M: Debug + Copy + 'static>(
-    rule: impl Fn(MySqlStore) -> F,
-    mistakes: &[M],
-) {
+fn assert_kept<F: Future<Output = bool>>(rule: impl Fn(MySqlStore) -> F, mistakes: &[Mutation]) {
     let is_kept = || {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
@@ -68,7 +64,7 @@ fn assert_kept<F: Future<Output = bool>, M: Debug + Copy + 'static>(
             rule(store).await
         })
     };
-    broken::assert_kept(is_kept, mistakes);
+    mutation::assert_kept(is_kept, mistakes);
 }
 
 const VALUE: Bytes = Bytes::from_static(b"value");

@@ -8,8 +8,7 @@ use bytes::Bytes;
 use sqlx::raw_sql;
 use tokio::runtime::Builder;
 
-use super::Broken;
-use crate::broken;
+use crate::mutation::{self, Mutation};
 use crate::sql::store::SqliteStore;
 use crate::store::{Claim, Store as _};
 
@@ -37,5 +36,5 @@ fn a_claim_that_loses_twenty_races_has_an_answer() {
             claim.is_ok_and(|claim| claim == Claim::Claimed)
         })
     };
-    broken::assert_kept(is_kept, &[Broken::GivesUpEarly]);
+    mutation::assert_kept(is_kept, &[Mutation::GivesUpEarly]);
 }

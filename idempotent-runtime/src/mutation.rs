@@ -1,0 +1,203 @@
+//! Deliberate mistakes. Only tests make them, to prove that they would find them.
+
+/// Whether this mistake is made on this thread. Outside of tests it never is, and the mistake is not compiled.
+macro_rules! mutation {
+    ($mistake:ident) => {{
+        #[cfg(any(test, feature = "shuttle"))]
+        let is_made = $crate::mutation::is_made($crate::mutation::Mutation::$mistake);
+        #[cfg(not(any(test, feature = "shuttle")))]
+        let is_made = false;
+        is_made
+    }};
+}
+pub(crate) use mutation;
+
+#[cfg(test)]
+pub(crate) use self::on_this_thread::assert_kept;
+#[cfg(any(test, feature = "shuttle"))]
+pub(crate) use self::on_this_thread::{Mutation, is_made, make};
+
+#[cfg(any(test, feature = "shuttle"))]
+mod on_this_thread {
+    use std::cell::Cell;
+
+    thread_local! {
+        static MUTATION: Cell<Option<Mutation>> = const { Cell::new(None) };
+    }
+
+    /// One mistake of the code that the tests of a room run.
+    #[allow(
+        dead_code,
+        reason = "some rooms need a feature, and some servers run only on Unix"
+    )]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(crate) enum Mutation {
+        // Of batches, and of their use in Redis.
+        /// A lone operation is queued.
+        QueuesAlone,
+        /// An operation is sent although its caller was dropped before.
+        SendsDropped,
+        /// A batch has two operations of a key.
+        RepeatsKeys,
+        /// An operation that waits for its key goes behind later operations.
+        Reorders,
+        /// The queue has no limit.
+        Unbounded,
+        /// Only one batch is in flight.
+        OneBatchAtATime,
+        /// Many operations go in one batch.
+        SendsAllAtOnce,
+        /// A batch is kept although all its callers are gone.
+        KeepsAbandoned,
+        /// A batch ends with any of its callers.
+        DropsBatchWithCaller,
+        /// A caller gets the answer to another operation.
+        ShiftsAnswers,
+        /// An operation that was sent counts as not applied when its runtime ends.
+        DeniesSent,
+        /// What waits stays in the queue when its runtime ends.
+        LeavesQueue,
+        /// A task ends after an answer, although operations wait and no other task takes them.
+        ForgetsQueue,
+        /// All runtimes share a queue.
+        SharesQueues,
+        /// Overdue batches hold up the queue.
+        CountsOverdue,
+        /// A server that does not answer gathers more and more overdue batches.
+        GathersOverdue,
+        /// Each operation that meets a full queue looks at the whole queue.
+        LooksAtAllAgain,
+        /// The bytes in flight have no limit.
+        IgnoresBytesInFlight,
+        /// Large batches count as small batches do.
+        CountsLarge,
+        /// An operation right after a batch waits for the answer to the batch, also on a slow network.
+        WaitsInGap,
+        /// Redis: an operation gets the reply to the next command.
+        ShiftsReplies,
+        /// Redis: the error of one removal is the answer to all removals.
+        SharesError,
+        /// Redis: a removal by an unknown script is not repeated.
+        ForgetsSource,
+        /// Redis: the reply to a notification is the answer to the next operation.
+        ReadsNotification,
+        /// Redis: writes are acknowledged without a wait for the replicas.
+        AcknowledgesAtOnce,
+        // Of the batches of a cluster.
+        /// The caller gets the redirection of a node.
+        ReturnsRedirection,
+        /// A batch goes to another node.
+        WrongNode,
+        /// The fault of one operation is the answer to all operations of its batch.
+        OneFaultForAll,
+        /// All operations of a batch are sent again if one of them was redirected.
+        RepeatsBatch,
+        /// An operation is sent again after its answer was lost.
+        RepeatsLost,
+        // Of the protocol.
+        /// The lease is counted from the reply.
+        DeadlineFromReply,
+        /// The renewal stops when the body returns, not when its end is recorded.
+        RenewalStopsAtBodyEnd,
+        /// A follower trusts an answer that is older than itself.
+        OldAnswerBelieved,
+        /// A follower waits forever for a leader that is not polled any more.
+        FrozenLeaderFollowed,
+        /// A held key becomes free at the end of its call, as after a failure.
+        HoldFreesKey,
+        /// The key becomes free after an error that says that the outcome is unknown, as after other errors.
+        UnknownFreesKey,
+        /// A claim that lives longer than it asked for counts as a success.
+        KeptIsSuccess,
+        /// The claim is removed before the token is given back.
+        FreesKeyFirst,
+        /// The token is given back after a body whose outcome is unknown.
+        ReturnsAfterUnknown,
+        /// The lease is not checked after the redemption.
+        LateAnswerAccepted,
+        /// The key is free before its fence is ended.
+        FreesKeyBeforeFence,
+        /// The keys of a call are claimed in the order in which its caller names them.
+        OrderOfCaller,
+        /// Only the lease of the first key is renewed and checked.
+        OneLease,
+        // Of calls with steps.
+        /// The record is not read, so every step runs.
+        NeverReads,
+        /// A step is recorded over the record of any other call.
+        ReplacesOthers,
+        /// A step whose record was refused counts as recorded.
+        BelievesRefused,
+        /// The record of the call's own step, whose reply was lost, counts as the record of another call.
+        ForgetsUnanswered,
+        /// A first record that may come late does not keep the record from being removed.
+        RemovesBeforeLate,
+        /// A run that has lost its lease records its steps without a look at the key.
+        RecordsUnchecked,
+        /// Such a run looks at the key before it records a step, and not after.
+        ChecksOnlyBefore,
+        /// Such a run looks at the key after it has recorded a step, and not before.
+        ChecksOnlyAfter,
+        /// The record is removed when the body fails.
+        RemovesAfterError,
+        /// The record stays after a success.
+        StaysAfterSuccess,
+        /// The record outlives the record of the success.
+        LivesLonger,
+        IgnoresPayload,
+        IgnoresOrder,
+        AllowsSameName,
+        /// A step that was not recorded is taken for done.
+        SkipsNext,
+        // Of batches of a database.
+        /// A change is sent although its caller withdrew it while the batch waited for a connection.
+        SendsWithdrawn,
+        /// If one change fails, the others count as done.
+        AnswersForAll,
+        /// A batch has two changes of a key, the later change first.
+        LosesOrder,
+        /// A batch that waits for a connection does not count.
+        HidesExhaustedPool,
+        /// A database that cannot make batches gets one after the other.
+        SendsRefused,
+        // Of batches of MySQL.
+        /// A batch waits for rows that other transactions have locked.
+        WaitsForLocked,
+        /// A batch waits for rows that other transactions have inserted, or claims expired rows that they have locked.
+        InsertsLocked,
+        /// The stored values are read before the commit.
+        ReadsInTransaction,
+        /// All changes count as done.
+        AnswersForAllRows,
+        /// An attempt that was counted before is counted again.
+        RepeatsCounts,
+        /// The counters are read after the commit.
+        ReadsCountsLate,
+        /// A batch that fails does not end its transaction.
+        LeavesTransaction,
+        // Of the attempts of a database.
+        /// An operation may lose only as many races as it may be sent after failures.
+        GivesUpEarly,
+    }
+
+    pub(crate) fn is_made(mistake: Mutation) -> bool {
+        MUTATION.get() == Some(mistake)
+    }
+
+    /// Makes a mistake on this thread from now on, or none.
+    pub(crate) fn make(mistake: Option<Mutation>) {
+        MUTATION.set(mistake);
+    }
+
+    #[cfg(test)]
+    /// Checks that a rule is kept, and that it is not kept with any of these mistakes.
+    pub(crate) fn assert_kept(is_kept: impl Fn() -> bool, mistakes: &[Mutation]) {
+        assert!(is_kept(), "the rule is broken without a mistake");
+        for mistake in mistakes {
+            make(Some(*mistake));
+            let is_kept = is_kept();
+            make(None);
+            assert!(!is_kept, "the test does not find {mistake:?}");
+        }
+    }
+}
