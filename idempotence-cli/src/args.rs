@@ -162,7 +162,7 @@ pub(crate) enum State {
 
 /// A key: its endpoint, and its digits or its parts.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Key {
+pub(crate) struct KeyArgs {
     /// The endpoint, such as `orders.pay` or `POST /orders/{id}/pay`
     pub(crate) endpoint: String,
     /// The digits of a log line
@@ -176,7 +176,7 @@ pub(crate) struct Key {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     #[command(flatten)]
-    pub(crate) key: Key,
+    pub(crate) key: KeyArgs,
     /// Also prints the stored result, which may be personal data
     #[arg(long)]
     pub(crate) value: bool,
@@ -185,7 +185,7 @@ pub(crate) struct Show {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Release {
     #[command(flatten)]
-    pub(crate) key: Key,
+    pub(crate) key: KeyArgs,
     /// Does not ask
     #[arg(long)]
     pub(crate) yes: bool,

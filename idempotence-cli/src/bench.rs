@@ -72,7 +72,7 @@ async fn call(idempotency: &Idempotency, number: u64) -> Result<(), Failure> {
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct Timing<'a> {
     what: &'a str,
     calls: usize,
     per_second: f64,
@@ -82,7 +82,7 @@ struct Row<'a> {
 
 fn print(rows: &[(&str, &Measured)], output: &mut Output) -> Result<(), Failure> {
     if output.is_json() {
-        let rows = rows.iter().map(|(what, measured)| Row {
+        let rows = rows.iter().map(|(what, measured)| Timing {
             what,
             calls: measured.calls(),
             per_second: measured.per_second(),

@@ -25,7 +25,7 @@ pub(crate) fn explain(
     let info = settings.of_endpoint(endpoint).map_err(mistakes)?;
     let rows = rows(&info);
     if output.is_json() {
-        let settings = rows.iter().map(|[name, value, origin]| Row {
+        let settings = rows.iter().map(|[name, value, origin]| ExplainedSetting {
             name,
             value,
             origin,
@@ -42,11 +42,11 @@ pub(crate) fn explain(
 #[derive(Serialize)]
 struct Explained<'a> {
     endpoint: &'a str,
-    settings: Vec<Row<'a>>,
+    settings: Vec<ExplainedSetting<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct ExplainedSetting<'a> {
     name: &'a str,
     value: &'a str,
     origin: &'a str,

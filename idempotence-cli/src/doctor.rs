@@ -12,9 +12,9 @@ pub(crate) async fn run(access: &Access, output: &mut Output) -> Result<(), Fail
     let idempotency = open(access).await?;
     let diagnosis = idempotency.doctor().await;
     let printed = if output.is_json() {
-        let findings = diagnosis.findings().iter().map(Row::of).collect();
+        let findings = diagnosis.findings().iter().map(FindingRow::of).collect();
         let worst = word(diagnosis.worst());
-        output.json(&Report { worst, findings })
+        output.json(&DoctorReport { worst, findings })
     } else {
         output.line(&diagnosis.to_string())
     };
@@ -26,19 +26,19 @@ pub(crate) async fn run(access: &Access, output: &mut Output) -> Result<(), Fail
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     worst: &'static str,
-    findings: Vec<Row<'a>>,
+    findings: Vec<FindingRow<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct FindingRow<'a> {
     level: &'static str,
     found: &'a str,
     advice: Option<&'a str>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> FindingRow<'a> {
     fn of(finding: &'a Finding) -> Self {
         Self {
             level: word(finding.level()),

@@ -7,12 +7,12 @@ use idempotence::{DuplicateState, Idempotency, Peek};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::{Key, State};
+use crate::args::{KeyArgs, State};
 use crate::exit::Failure;
 use crate::output;
 
 /// The record of this key.
-pub(crate) async fn find(idempotency: &Idempotency, key: &Key) -> Result<Peek, Failure> {
+pub(crate) async fn find(idempotency: &Idempotency, key: &KeyArgs) -> Result<Peek, Failure> {
     let Some(digits) = &key.digits else {
         return by_parts(idempotency, key).await;
     };
@@ -34,7 +34,7 @@ pub(crate) async fn find(idempotency: &Idempotency, key: &Key) -> Result<Peek, F
     }
 }
 
-async fn by_parts(idempotency: &Idempotency, key: &Key) -> Result<Peek, Failure> {
+async fn by_parts(idempotency: &Idempotency, key: &KeyArgs) -> Result<Peek, Failure> {
     let parts = KeyParts(key.parts.iter().map(|part| read_part(part)).collect());
     if let Some(found) = idempotency.peek(&key.endpoint, &parts).await? {
         return Ok(found);

@@ -36,7 +36,7 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     });
     let next = pages.after.as_ref().map(Cursor::as_str);
     if output.is_json() {
-        let records = calls.iter().map(Row::of).collect();
+        let records = calls.iter().map(ListedRow::of).collect();
         return output.json(&Listed { records, next });
     }
     let rows: Vec<_> = calls.iter().map(row).collect();
@@ -158,13 +158,13 @@ pub(crate) fn state_of(call: &ListedCall) -> State {
 
 #[derive(Serialize)]
 struct Listed<'a> {
-    records: Vec<Row<'a>>,
+    records: Vec<ListedRow<'a>>,
     next: Option<&'a str>,
 }
 
 /// A listed call, for programs.
 #[derive(Serialize)]
-pub(crate) struct Row<'a> {
+pub(crate) struct ListedRow<'a> {
     endpoint: &'a str,
     digits: String,
     fingerprint: String,
@@ -175,7 +175,7 @@ pub(crate) struct Row<'a> {
     free_in_ms: Option<u128>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> ListedRow<'a> {
     pub(crate) fn of(call: &'a ListedCall) -> Self {
         Self {
             endpoint: call.endpoint(),

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use crate::args::{Access, State, Tail};
 use crate::exit::Failure;
-use crate::ls::{Id, Pages, Row, id, state_of};
+use crate::ls::{Id, ListedRow, Pages, id, state_of};
 use crate::open::open;
 use crate::output::{self, Output};
 
@@ -75,13 +75,13 @@ struct Line<'a> {
     time: String,
     change: &'static str,
     #[serde(flatten)]
-    call: Row<'a>,
+    call: ListedRow<'a>,
 }
 
 fn print(change: &'static str, call: &ListedCall, output: &mut Output) -> Result<(), Failure> {
     let time = output::time(SystemTime::now());
     if output.is_json() {
-        let call = Row::of(call);
+        let call = ListedRow::of(call);
         return output.json(&Line { time, change, call });
     }
     let holder = call.holder().unwrap_or("-");

@@ -8,7 +8,7 @@ use reqwest::{RequestBuilder, redirect, retry};
 use tokio::time::{sleep, timeout};
 
 use super::convention::Convention;
-use super::scenario::{Key, LONG, Shape};
+use super::scenario::{LONG, SentKey, Shape};
 use super::seen::Reply;
 use super::target::Target;
 use crate::args::Probe;
@@ -102,7 +102,7 @@ impl<'a> Client<'a> {
             headers.append(name.clone(), value);
         }
         let has_date = self.convention.has_first_sent();
-        if has_date && !matches!(shape.key, Key::Undated | Key::Missing) {
+        if has_date && !matches!(shape.key, SentKey::Undated | SentKey::Missing) {
             let date = HeaderValue::from_str(&own.first_sent);
             date.map(|date| headers.insert("repeatability-first-sent", date))
                 .ok();
@@ -115,7 +115,7 @@ impl<'a> Client<'a> {
     }
 
     /// The lines of the header of the key.
-    fn keys(&self, form: Key, own: &OwnKey) -> Vec<HeaderValue> {
+    fn keys(&self, form: SentKey, own: &OwnKey) -> Vec<HeaderValue> {
         let quoted = |key: &str| {
             if self.quotes {
                 format!("\"{key}\"")
@@ -124,13 +124,13 @@ impl<'a> Client<'a> {
             }
         };
         let lines = match form {
-            Key::Own | Key::Undated => vec![quoted(&own.key)],
-            Key::Another => vec![quoted(&uuid())],
-            Key::Missing => Vec::new(),
-            Key::Empty => vec![String::new()],
-            Key::Unterminated => vec![format!("\"{}", own.key)],
-            Key::TwoLines => vec![quoted(&own.key), quoted(&uuid())],
-            Key::Long => vec![quoted(&"k".repeat(LONG))],
+            SentKey::Own | SentKey::Undated => vec![quoted(&own.key)],
+            SentKey::Another => vec![quoted(&uuid())],
+            SentKey::Missing => Vec::new(),
+            SentKey::Empty => vec![String::new()],
+            SentKey::Unterminated => vec![format!("\"{}", own.key)],
+            SentKey::TwoLines => vec![quoted(&own.key), quoted(&uuid())],
+            SentKey::Long => vec![quoted(&"k".repeat(LONG))],
         };
         let lines = lines.iter().map(|line| HeaderValue::from_str(line));
         lines.filter_map(Result::ok).collect()

@@ -51,11 +51,11 @@ pub(crate) struct Rows<'a> {
     passed: usize,
     failed: usize,
     skipped: usize,
-    rules: Vec<Row<'a>>,
+    rules: Vec<RuleResult<'a>>,
 }
 
 #[derive(Serialize)]
-struct Row<'a> {
+struct RuleResult<'a> {
     id: &'static str,
     level: &'static str,
     result: &'static str,
@@ -81,7 +81,7 @@ impl Report {
     }
 
     pub(crate) fn rows(&self) -> Rows<'_> {
-        let rules = self.findings.iter().map(|finding| Row {
+        let rules = self.findings.iter().map(|finding| RuleResult {
             id: finding.rule.id,
             level: finding.basis.level.word(),
             result: finding.verdict.word(),

@@ -25,14 +25,14 @@ pub(crate) enum Step {
 /// How a request differs from the request of the arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
-    pub(crate) key: Key,
+    pub(crate) key: SentKey,
     pub(crate) body: Body,
     pub(crate) is_other_path: bool,
     pub(crate) is_other_user: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum SentKey {
     /// The key of the scenario.
     Own,
     /// A key that no other request has.
@@ -66,14 +66,14 @@ pub(crate) const TRIES: usize = 10;
 
 /// The request of the arguments.
 pub(crate) const USUAL: Shape = Shape {
-    key: Key::Own,
+    key: SentKey::Own,
     body: Body::Usual,
     is_other_path: false,
     is_other_user: false,
 };
 
 /// The request of the arguments, with this key.
-pub(crate) const fn keyed(key: Key) -> Shape {
+pub(crate) const fn keyed(key: SentKey) -> Shape {
     Shape { key, ..USUAL }
 }
 

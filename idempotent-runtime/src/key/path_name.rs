@@ -13,7 +13,7 @@ pub(crate) type SourcePlace = (&'static str, usize, usize);
 pub(super) fn of(path: &'static str, place: &'static SourcePlace) -> &'static str {
     thread_local! {
         /// The latest names of this thread, so that most calls take no lock.
-        static RECENT: [Cell<(Address, &'static str)>; 16] = const { [const { Cell::new(((0, 0, 0), "")) }; 16] };
+        static RECENT: [Cell<(CacheKey, &'static str)>; 16] = const { [const { Cell::new(((0, 0, 0), "")) }; 16] };
     }
     let address = (path.as_ptr().addr(), path.len(), (&raw const *place).addr());
     RECENT.with(|recent| {
@@ -43,27 +43,27 @@ pub(crate) fn shared_paths() -> Vec<&'static str> {
 }
 
 /// The address and the length of a path, and the address of a place. They are faster to compare than texts.
-type Address = (usize, usize, usize);
+type CacheKey = (usize, usize, usize);
 
-static NAMES: LazyLock<RwLock<Names>> = LazyLock::new(RwLock::default);
+static NAMES: LazyLock<RwLock<NameCache>> = LazyLock::new(RwLock::default);
 
 #[derive(Default)]
-struct Names {
-    known: HashMap<Address, &'static str>,
+struct NameCache {
+    known: HashMap<CacheKey, &'static str>,
     /// The functions that have a name, each with its own copy of the name. Their order is the order of their first calls.
     functions: HashMap<String, Vec<(SourcePlace, &'static str)>>,
     /// By the address of a copy of a name: why its function may not run.
     shared: HashMap<usize, &'static str>,
 }
 
-fn interned(path: &'static str, place: &'static SourcePlace, address: Address) -> &'static str {
+fn interned(path: &'static str, place: &'static SourcePlace, address: CacheKey) -> &'static str {
     let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(name) = names.known.get(&address) {
         return name;
     }
     drop(names);
     let mut names = NAMES.write().unwrap_or_else(PoisonError::into_inner);
-    let Names {
+    let NameCache {
         known,
         functions,
         shared,

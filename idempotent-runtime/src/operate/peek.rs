@@ -17,7 +17,7 @@ use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
-use crate::record::call::{Record, State};
+use crate::record::call::{Record, RecordState};
 use crate::record::fence::FenceLine;
 use crate::record::steps;
 use crate::store::Key;
@@ -262,10 +262,10 @@ pub(super) fn state_of(
 ) -> DuplicateState {
     let is_kept = || record.is_kept_claim(remaining, shared.store().expiry_slack(record.ttl()));
     match record.state {
-        State::Running if record.is_marked() || is_kept() => DuplicateState::Unknown,
-        State::Running => DuplicateState::Running,
-        State::Done if record.is_failure() => DuplicateState::Failed,
-        State::Done => DuplicateState::Done,
+        RecordState::Running if record.is_marked() || is_kept() => DuplicateState::Unknown,
+        RecordState::Running => DuplicateState::Running,
+        RecordState::Done if record.is_failure() => DuplicateState::Failed,
+        RecordState::Done => DuplicateState::Done,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::observe::EventKind;
 use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::seen::{Lives, SeenRecord};
-use crate::record::call::{Record, State};
+use crate::record::call::{Record, RecordState};
 use crate::record::kept::Kept;
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
@@ -191,15 +191,15 @@ fn duplicate(
     lives: Option<Lives>,
 ) -> Duplicate {
     let state = match record.state {
-        State::Running if is_kept(lives) && mutation!(KeptIsSuccess) => DuplicateState::Done,
-        State::Running if is_kept(lives) => DuplicateState::Unknown,
-        State::Done if record.is_failure() => DuplicateState::Failed,
-        State::Done => DuplicateState::Done,
-        State::Running if record.is_marked() => DuplicateState::Unknown,
-        State::Running if is_running || call.policy.release != Release::Never => {
+        RecordState::Running if is_kept(lives) && mutation!(KeptIsSuccess) => DuplicateState::Done,
+        RecordState::Running if is_kept(lives) => DuplicateState::Unknown,
+        RecordState::Done if record.is_failure() => DuplicateState::Failed,
+        RecordState::Done => DuplicateState::Done,
+        RecordState::Running if record.is_marked() => DuplicateState::Unknown,
+        RecordState::Running if is_running || call.policy.release != Release::Never => {
             DuplicateState::Running
         }
-        State::Running => DuplicateState::Unknown,
+        RecordState::Running => DuplicateState::Unknown,
     };
     let now = world::time_of_day();
     let age = record.age(now);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::protocol::timeouts::{Timeout, TimeoutShard};
 
-/// The timers and background jobs of one runtime. Its task is the [`Driver`].
+/// The timers and background jobs of one runtime. Its task is the [`TimerDriver`].
 pub(crate) struct Scheduler {
     queue: Mutex<WorkQueue>,
     /// The timeouts of attempts. Each thread uses one shard.
@@ -148,7 +148,7 @@ impl Scheduler {
                 },
                 is_shut_down: AtomicBool::new(false),
             });
-            runtime.spawn(Driver {
+            runtime.spawn(TimerDriver {
                 scheduler: Arc::clone(&scheduler),
                 running: FuturesUnordered::new(),
                 alarm: None,
@@ -229,13 +229,13 @@ impl WorkQueue {
 }
 
 /// The scheduler's task. Jobs run concurrently, so that a job that hangs does not delay another job.
-struct Driver {
+struct TimerDriver {
     scheduler: Arc<Scheduler>,
     running: FuturesUnordered<Work>,
     alarm: Option<Pin<Box<Sleep>>>,
 }
 
-impl Future for Driver {
+impl Future for TimerDriver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -258,7 +258,7 @@ impl Future for Driver {
     }
 }
 
-impl Driver {
+impl TimerDriver {
     /// Wakes overdue attempts, and sets the alarm for the next timer. Ready if the queue has changed meanwhile, or a timer is
     /// due.
     fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -292,7 +292,7 @@ impl Driver {
     }
 }
 
-impl Drop for Driver {
+impl Drop for TimerDriver {
     fn drop(&mut self) {
         let mut queue = self.scheduler.queue();
         self.scheduler.is_shut_down.store(true, Ordering::Release);

@@ -263,10 +263,10 @@ async fn is_too_late(lease: &Lease, is_first: bool) -> Result<bool, Error> {
     // The record of a success may have expired.
     let is_old = || Instant::now() >= lease.good_until() + lease.call().policy.ttl;
     Ok(match holder(lease).await? {
-        Holder::Own => false,
-        Holder::Done => true,
-        Holder::Nobody => is_first || is_old(),
-        Holder::Other => is_old(),
+        KeyHolder::Own => false,
+        KeyHolder::Done => true,
+        KeyHolder::Nobody => is_first || is_old(),
+        KeyHolder::Other => is_old(),
     })
 }
 
@@ -308,7 +308,7 @@ async fn add(lease: &Lease, stored: &mut StoredSteps, step: DoneStep) -> Result<
             Swap::Other(found) if mutation!(ReplacesOthers) => stored.record = Some(found),
             Swap::Other(_) if mutation!(BelievesRefused) => return Ok(()),
             // It has expired, or an operator has removed it together with the claim.
-            Swap::Absent if matches!(holder(lease).await?, Holder::Own) => stored.record = None,
+            Swap::Absent if matches!(holder(lease).await?, KeyHolder::Own) => stored.record = None,
             Swap::Other(_) | Swap::Absent => return Err(overtaken(lease)),
         }
     }
@@ -351,7 +351,7 @@ async fn send(
 }
 
 /// What the key of a call has.
-enum Holder {
+enum KeyHolder {
     /// The claim of this run.
     Own,
     /// The claim of another run, or the mark of its unknown outcome.
@@ -362,17 +362,17 @@ enum Holder {
 }
 
 /// Asks the store which run has the key of the call.
-async fn holder(lease: &Lease) -> Result<Holder, Error> {
+async fn holder(lease: &Lease) -> Result<KeyHolder, Error> {
     let call = lease.call();
     let entry = retry(call.shared.deadline(), || {
         call.shared.store().get(lease.key())
     });
     let entry = entry.await.map_err(|error| may_be_recorded(lease, error))?;
     Ok(match entry {
-        None => Holder::Nobody,
-        Some(entry) if entry.value == *lease.record() => Holder::Own,
-        Some(entry) if Record::may_be_claim(&entry.value) => Holder::Other,
-        Some(_) => Holder::Done,
+        None => KeyHolder::Nobody,
+        Some(entry) if entry.value == *lease.record() => KeyHolder::Own,
+        Some(entry) if Record::may_be_claim(&entry.value) => KeyHolder::Other,
+        Some(_) => KeyHolder::Done,
     })
 }
 

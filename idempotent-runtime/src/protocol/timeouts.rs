@@ -18,11 +18,11 @@ pub(crate) struct TimeoutShard {
 /// A timeout. Dropping it cancels the timeout.
 pub(crate) struct Timeout {
     shard: Arc<TimeoutShard>,
-    id: Id,
+    id: TimeoutId,
 }
 
 /// When a timeout is due, and its number.
-type Id = (Instant, u64);
+type TimeoutId = (Instant, u64);
 
 impl TimeoutShard {
     /// Wakes `task` at `due`. Returns `false` if an earlier timeout is in the same queue. Then the alarm of the driver is early
@@ -88,7 +88,7 @@ struct Timeouts {
     /// end.
     queues: [TimerQueue; QUEUES],
     /// The timeouts that do not fit into a queue.
-    others: BTreeMap<Id, Waker>,
+    others: BTreeMap<TimeoutId, Waker>,
     next_number: u64,
     is_closed: bool,
 }
@@ -96,7 +96,7 @@ struct Timeouts {
 const QUEUES: usize = 3;
 
 impl Timeouts {
-    fn insert(&mut self, due: Instant, task: Waker) -> (Id, bool) {
+    fn insert(&mut self, due: Instant, task: Waker) -> (TimeoutId, bool) {
         let id = (due, self.next_number);
         self.next_number += 1;
         if self.is_closed {
@@ -112,12 +112,12 @@ impl Timeouts {
         (id, is_first)
     }
 
-    fn find(&mut self, id: Id) -> Option<&mut Waker> {
+    fn find(&mut self, id: TimeoutId) -> Option<&mut Waker> {
         let found = self.queues.iter_mut().find_map(|queue| queue.find(id));
         found.or_else(|| self.others.get_mut(&id))
     }
 
-    fn remove(&mut self, id: Id) -> Option<Waker> {
+    fn remove(&mut self, id: TimeoutId) -> Option<Waker> {
         let removed = self.queues.iter_mut().find_map(|queue| queue.remove(id));
         removed.or_else(|| self.others.remove(&id))
     }
@@ -143,7 +143,7 @@ impl Timeouts {
 #[derive(Default)]
 struct TimerQueue {
     /// `None` for the task of a cancelled timeout.
-    entries: VecDeque<(Id, Option<Waker>)>,
+    entries: VecDeque<(TimeoutId, Option<Waker>)>,
     cancelled: usize,
 }
 
@@ -155,8 +155,8 @@ impl TimerQueue {
         self.entries.back().is_none_or(|(last, _)| last.0 <= due)
     }
 
-    fn position(&self, id: Id) -> Option<usize> {
-        let number = |entry: &(Id, _)| entry.0.1;
+    fn position(&self, id: TimeoutId) -> Option<usize> {
+        let number = |entry: &(TimeoutId, _)| entry.0.1;
         let first = number(self.entries.front()?);
         // The place of the timeout if all timeouts since the first are in this queue.
         let guess = usize::try_from(id.1.checked_sub(first)?).ok()?;
@@ -166,12 +166,12 @@ impl TimerQueue {
         }
     }
 
-    fn find(&mut self, id: Id) -> Option<&mut Waker> {
+    fn find(&mut self, id: TimeoutId) -> Option<&mut Waker> {
         let at = self.position(id)?;
         self.entries[at].1.as_mut()
     }
 
-    fn remove(&mut self, id: Id) -> Option<Waker> {
+    fn remove(&mut self, id: TimeoutId) -> Option<Waker> {
         let at = self.position(id)?;
         let task = self.entries[at].1.take();
         self.cancelled += 1;

@@ -25,7 +25,7 @@ use crate::world::Moment;
 
 /// Whether the call is running or done, by its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RecordState {
     Running,
     Done,
 }
@@ -44,22 +44,22 @@ pub(crate) struct Head<'a> {
 
 /// Writes the record of a running call.
 pub(crate) fn running(head: &Head<'_>) -> Bytes {
-    write(State::Running, head, &Kept::Nothing)
+    write(RecordState::Running, head, &Kept::Nothing)
 }
 
 /// Writes the record of a call that has ended, and whose work may be done or not. It has the key as the record of a running call
 /// has, and a version that does not know the mark reads it as such: its codec is `unencodable`, which says that no outcome can be
 /// written.
 pub(crate) fn marked(head: &Head<'_>) -> Bytes {
-    write(State::Running, head, &Kept::Unknown)
+    write(RecordState::Running, head, &Kept::Unknown)
 }
 
 /// Writes the record of a call that is done, with its stored result if there is one.
 pub(crate) fn done(head: &Head<'_>, kept: &Kept) -> Bytes {
-    write(State::Done, head, kept)
+    write(RecordState::Done, head, kept)
 }
 
-fn write(state: State, head: &Head<'_>, kept: &Kept) -> Bytes {
+fn write(state: RecordState, head: &Head<'_>, kept: &Kept) -> Bytes {
     if let Kept::Result(stored) = kept {
         let line: Line<LONGEST> = line(state, head, |line| push_kept(line, kept));
         return line.with_result(&stored.bytes, &stored.tail);
@@ -72,14 +72,14 @@ fn write(state: State, head: &Head<'_>, kept: &Kept) -> Bytes {
 }
 
 fn line<const N: usize>(
-    state: State,
+    state: RecordState,
     head: &Head<'_>,
     push_codec: impl FnOnce(&mut Line<N>),
 ) -> Line<N> {
     let mut line = Line::new();
     line.push(match state {
-        State::Running => b"idem1 R owner=",
-        State::Done => b"idem1 D owner=",
+        RecordState::Running => b"idem1 R owner=",
+        RecordState::Done => b"idem1 D owner=",
     });
     line.push(&head.owner.hex());
     line.push(b" payload=");
@@ -120,7 +120,7 @@ fn push_result<const N: usize>(line: &mut Line<N>, stored: &Stored) {
 /// A record, read from its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    pub(crate) state: State,
+    pub(crate) state: RecordState,
     pub(crate) since: SystemTime,
     key: Option<KeyTag>,
     holder: &'a [u8],
@@ -164,8 +164,8 @@ impl<'a> Record<'a> {
         let mut fields = Fields::new(first);
         fields.expect(b"idem1 ")?;
         let state = match fields.byte()? {
-            b'R' => State::Running,
-            b'D' => State::Done,
+            b'R' => RecordState::Running,
+            b'D' => RecordState::Done,
             _ => return None,
         };
         fields.expect(b" owner=")?;
@@ -183,7 +183,7 @@ impl<'a> Record<'a> {
         let result = first.len() - fields.remaining();
         let fits = match content {
             Content::Unreadable { .. } | Content::Sealed { .. } | Content::Result { .. } => {
-                state == State::Done
+                state == RecordState::Done
             }
             _ => result == bytes.len(),
         };
@@ -231,7 +231,7 @@ impl<'a> Record<'a> {
 
     /// Whether the call has ended, and its outcome is unknown.
     pub(crate) fn is_marked(&self) -> bool {
-        self.state == State::Running && self.content == Content::Unencodable
+        self.state == RecordState::Running && self.content == Content::Unencodable
     }
 
     /// Whether these may be the bytes of a claim. Unlike [`read`](Self::read), this reads only their beginning.
@@ -255,7 +255,7 @@ impl<'a> Record<'a> {
     }
 
     fn is_unmarked_claim(&self) -> bool {
-        self.state == State::Running && self.content == Content::Nothing
+        self.state == RecordState::Running && self.content == Content::Nothing
     }
 
     /// Whether the record may have a response of HTTP.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, Site};
-use crate::record::call::{Head, Record, State};
+use crate::record::call::{Head, Record, RecordState};
 use crate::record::kept::{Kept, Stored};
 use crate::record::key_tag::KeyTag;
 use crate::record::sealing::Sealing;
@@ -56,7 +56,7 @@ impl RecordFormat {
         key: &str,
         record: &Record<'_>,
     ) -> Result<Option<Stored>, &'static str> {
-        if record.state != State::Done {
+        if record.state != RecordState::Done {
             return Ok(None);
         }
         Ok(match self.sealing.read(key, record)? {

@@ -27,13 +27,13 @@ pub(super) struct CalledEndpoint {
 /// and the later one takes its place. A name that is still called moves to the later generation. Most calls only read.
 #[derive(Debug, Default)]
 pub(super) struct CalledEndpoints {
-    literal: Names<&'static str>,
-    later: Names<Box<str>>,
-    earlier: Names<Box<str>>,
+    literal: EndpointMap<&'static str>,
+    later: EndpointMap<Box<str>>,
+    earlier: EndpointMap<Box<str>>,
     forgotten: u64,
 }
 
-type Names<N> = HashMap<N, CalledEndpoint, RandomState>;
+type EndpointMap<N> = HashMap<N, CalledEndpoint, RandomState>;
 
 /// How many dynamic names are remembered.
 pub(super) const MOST_NAMES: usize = 10_000;

@@ -60,7 +60,7 @@ struct Reader<'a> {
     mistakes: BTreeSet<((usize, usize), String)>,
 }
 
-type Key<'a> = Spanned<toml::de::DeString<'a>>;
+type SpannedKey<'a> = Spanned<toml::de::DeString<'a>>;
 
 impl Reader<'_> {
     fn root(&mut self, root: &DeTable<'_>) -> SourceSettings {
@@ -150,14 +150,14 @@ impl Reader<'_> {
         }
     }
 
-    fn origin(&self, key: &Key<'_>) -> Origin {
+    fn origin(&self, key: &SpannedKey<'_>) -> Origin {
         Origin::File {
             path: Arc::clone(&self.path),
             line: place(self.text, key.span().start).0,
         }
     }
 
-    fn mistake(&mut self, key: &Key<'_>, what: String) {
+    fn mistake(&mut self, key: &SpannedKey<'_>, what: String) {
         let place = place(self.text, key.span().start);
         self.mistakes.insert((place, what));
     }

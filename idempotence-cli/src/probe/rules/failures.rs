@@ -3,7 +3,7 @@
 use crate::probe::convention::Convention::{Acp, Ietf, Stripe};
 use crate::probe::rule::Level::{Must, Should};
 use crate::probe::rule::{Rule, Verdict, basis};
-use crate::probe::scenario::{Body, Key, Scenario, Shape, Step, with_body};
+use crate::probe::scenario::{Body, Scenario, SentKey, Shape, Step, with_body};
 use crate::probe::seen::Seen;
 use crate::probe::sentences::STRIPE_SAME;
 
@@ -12,7 +12,7 @@ static FAILING: Scenario = Scenario {
     steps: &[
         Step::Send(with_body(Body::Failing)),
         Step::Send(Shape {
-            key: Key::Another,
+            key: SentKey::Another,
             ..with_body(Body::Failing)
         }),
         Step::Send(with_body(Body::Failing)),

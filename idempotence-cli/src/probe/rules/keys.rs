@@ -3,7 +3,7 @@
 use crate::probe::convention::Convention::{Acp, Ietf, Repeatability, Stripe};
 use crate::probe::rule::Level::{Must, Should};
 use crate::probe::rule::{Rule, Verdict, basis};
-use crate::probe::scenario::{Key, LONG, Scenario, Step, USUAL, keyed};
+use crate::probe::scenario::{LONG, Scenario, SentKey, Step, USUAL, keyed};
 use crate::probe::seen::Seen;
 use crate::probe::sentences::{STRIPE_ONCE, VALIDATE};
 
@@ -15,15 +15,18 @@ pub(crate) static FIRST: Scenario = Scenario {
 /// It shows whether two runs have different responses.
 pub(crate) static TWO_KEYS: Scenario = Scenario {
     name: "two keys",
-    steps: &[Step::Send(USUAL), Step::Send(keyed(Key::Another))],
+    steps: &[Step::Send(USUAL), Step::Send(keyed(SentKey::Another))],
 };
 /// It is left out if the service takes requests without a key.
-pub(crate) static NO_KEY: Scenario = one(&[Step::Send(keyed(Key::Missing))], "no key");
-static EMPTY: Scenario = one(&[Step::Send(keyed(Key::Empty))], "empty key");
-static UNTERMINATED: Scenario = one(&[Step::Send(keyed(Key::Unterminated))], "unterminated key");
-static TWO_LINES: Scenario = one(&[Step::Send(keyed(Key::TwoLines))], "two lines");
-static TOO_LONG: Scenario = one(&[Step::Send(keyed(Key::Long))], "long key");
-static UNDATED: Scenario = one(&[Step::Send(keyed(Key::Undated))], "no date");
+pub(crate) static NO_KEY: Scenario = one(&[Step::Send(keyed(SentKey::Missing))], "no key");
+static EMPTY: Scenario = one(&[Step::Send(keyed(SentKey::Empty))], "empty key");
+static UNTERMINATED: Scenario = one(
+    &[Step::Send(keyed(SentKey::Unterminated))],
+    "unterminated key",
+);
+static TWO_LINES: Scenario = one(&[Step::Send(keyed(SentKey::TwoLines))], "two lines");
+static TOO_LONG: Scenario = one(&[Step::Send(keyed(SentKey::Long))], "long key");
+static UNDATED: Scenario = one(&[Step::Send(keyed(SentKey::Undated))], "no date");
 
 const fn one(steps: &'static [Step], name: &'static str) -> Scenario {
     Scenario { name, steps }

@@ -34,7 +34,7 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
 
 struct Written {
     key: Option<KeyTag>,
-    state: State,
+    state: RecordState,
     owner: Owner,
     payload: Option<Fingerprint>,
     since: SystemTime,
@@ -49,7 +49,11 @@ impl Written {
             key: u
                 .arbitrary::<Option<[u8; 4]>>()?
                 .map(|key| KeyTag::for_key(&format!("{key:?}"))),
-            state: if running { State::Running } else { State::Done },
+            state: if running {
+                RecordState::Running
+            } else {
+                RecordState::Done
+            },
             owner: Owner(u.arbitrary()?),
             payload: payload(u)?,
             since: SystemTime::UNIX_EPOCH
@@ -76,8 +80,8 @@ impl Written {
             .payload
             .map_or("-".to_owned(), |payload| payload.to_string());
         let state = match self.state {
-            State::Running => "R",
-            State::Done => "D",
+            RecordState::Running => "R",
+            RecordState::Done => "D",
         };
         let line = format!(
             "idem1 {state} owner={:032x} payload={payload} since={} for={}ms by={}{}:{} codec={}\n",
@@ -154,8 +158,8 @@ fn a_record_is_read_as_it_was_written() {
 /// Writes the line of a record again, from the fields that were read.
 fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
     let state = match record.state {
-        State::Running => "R",
-        State::Done => "D",
+        RecordState::Running => "R",
+        RecordState::Done => "D",
     };
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("ASCII");
     let owner = text(&bytes[14..46]);

@@ -4,13 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::{LONGEST_LINE, State, VERSION};
+use super::{LONGEST_LINE, RecordState, VERSION};
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 
 /// A record, read from its bytes.
 pub(super) struct Reference<'a> {
-    pub(super) state: State,
+    pub(super) state: RecordState,
     pub(super) holder: &'a str,
     pub(super) since: SystemTime,
     pub(super) payload: Option<&'a str>,
@@ -31,8 +31,8 @@ impl<'a> Reference<'a> {
             return None;
         }
         let state = match fields.next()? {
-            "R" => State::Running,
-            "D" => State::Done,
+            "R" => RecordState::Running,
+            "D" => RecordState::Done,
             _ => return None,
         };
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
@@ -64,7 +64,9 @@ impl<'a> Reference<'a> {
         let word = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
         match self.codec {
             "-" | "too-large" | "unencodable" => self.result == self.bytes.len(),
-            codec => self.state == State::Done && !codec.is_empty() && codec.bytes().all(word),
+            codec => {
+                self.state == RecordState::Done && !codec.is_empty() && codec.bytes().all(word)
+            }
         }
     }
 

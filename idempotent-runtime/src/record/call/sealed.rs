@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 
-use super::{Content, Head, LONGEST, Line, Record, State, line, push_result};
+use super::{Content, Head, LONGEST, Line, Record, RecordState, line, push_result};
 use crate::record::fields::Fields;
 use crate::record::kept::{Kept, Stored};
 
@@ -31,7 +31,7 @@ pub(crate) fn done(
     room: (usize, usize),
     seal: impl FnOnce(&[u8], &mut [u8]) -> Option<()>,
 ) -> Option<Bytes> {
-    let line: Line<LONGEST> = line(State::Done, head, |line| {
+    let line: Line<LONGEST> = line(RecordState::Done, head, |line| {
         line.push(if stored.failure {
             b"sealed:err:"
         } else {

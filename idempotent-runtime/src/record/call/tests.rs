@@ -161,7 +161,7 @@ fn a_written_record_is_read() {
     let minute = Duration::from_mins(1);
     let line = done(Owner::random(), None, moment(5000), minute, &Kept::Nothing);
     let record = Record::read(&line).unwrap();
-    assert_eq!(record.state, State::Done);
+    assert_eq!(record.state, RecordState::Done);
     assert_eq!(record.kept(), Kept::Nothing);
     assert_eq!(record.holder(), holder());
     assert_eq!(record.age(at(7000)), Duration::from_secs(2));
@@ -231,10 +231,10 @@ fn a_marked_claim_is_a_running_claim_for_a_reader_that_does_not_know_the_mark() 
     );
     assert_eq!(marked, expected);
     let read = Record::read(&marked).expect("a record");
-    assert_eq!((read.state, read.is_marked()), (State::Running, true));
+    assert_eq!((read.state, read.is_marked()), (RecordState::Running, true));
     // The reader of the tests was written before the mark.
     let independent = Reference::read(&marked).expect("a record");
-    assert_eq!(independent.state, State::Running);
+    assert_eq!(independent.state, RecordState::Running);
     let claim = running(Owner(1), None, moment(250), minute);
     assert!(!Record::read(&claim).expect("a record").is_marked());
 }

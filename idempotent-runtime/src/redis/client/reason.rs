@@ -246,11 +246,14 @@ fn reason_for_io(error: &io::Error, phase: ConnectPhase) -> Option<Cow<'static, 
 
 /// The error of the operating system inside an error of the client.
 pub(crate) fn io_error(error: &RedisError) -> Option<&io::Error> {
-    error.source()?.downcast_ref::<Source>()?.downcast_ref()
+    error
+        .source()?
+        .downcast_ref::<SharedSource>()?
+        .downcast_ref()
 }
 
 /// The type in which the client stores the cause of an error.
-type Source = Arc<dyn Error + Send + Sync>;
+type SharedSource = Arc<dyn Error + Send + Sync>;
 
 /// A server that cannot be used now, for this reason.
 #[derive(Debug)]

@@ -31,7 +31,7 @@ pub(crate) struct WaitReplicas<C> {
 /// The reply to a write, and whether enough replicas have the write.
 type Acknowledged = (Value, Result<(), Short>);
 
-type Answers = Vec<Answer<Request, Reply>>;
+type ReplicaAnswers = Vec<Answer<Request, Reply>>;
 
 impl<C> WaitReplicas<C> {
     /// Waits on this connection.
@@ -123,7 +123,7 @@ impl<C> WaitReplicas<C> {
         &self,
         connection: &mut D,
         batch: Vec<Request>,
-    ) -> Answers {
+    ) -> ReplicaAnswers {
         let sent = Sent::new(batch, true);
         let sent = if mutation!(AcknowledgesAtOnce) {
             sent
@@ -153,7 +153,7 @@ impl<C> WaitReplicas<C> {
         &self,
         wait_connections: &WaitConnections,
         batch: Vec<Request>,
-    ) -> Answers {
+    ) -> ReplicaAnswers {
         let Some(mut connection) = wait_connections.take() else {
             return again(batch);
         };
@@ -192,7 +192,7 @@ impl<C: StoreClient> Transport for WaitReplicas<C> {
         }
     }
 
-    async fn send(&self, batch: Vec<Request>) -> Answers {
+    async fn send(&self, batch: Vec<Request>) -> ReplicaAnswers {
         if let Some(wait_connections) = &self.wait_connections {
             return self.send_on_wait_connection(wait_connections, batch).await;
         }

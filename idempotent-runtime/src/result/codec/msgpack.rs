@@ -12,10 +12,10 @@ use super::encoded::LEVELS;
 
 // Human-readable, because `serde` reads buffered values such as flattened fields in that form with every codec. An `IpAddr` in
 // such a field that is written in the compact form could not be read again.
-type Written = HumanReadableConfig<StructMapConfig<DefaultConfig>>;
+type MsgpackConfig = HumanReadableConfig<StructMapConfig<DefaultConfig>>;
 type Read = HumanReadableConfig<DefaultConfig>;
 
-pub(super) fn writer<W: Write>(out: W) -> Serializer<W, Written> {
+pub(super) fn writer<W: Write>(out: W) -> Serializer<W, MsgpackConfig> {
     Serializer::new(out).with_struct_map().with_human_readable()
 }
 

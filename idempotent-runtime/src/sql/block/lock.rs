@@ -113,7 +113,7 @@ impl<DB: Database> Lock<DB> {
     async fn take_as(
         &self,
         name: &str,
-        owner: Owner,
+        owner: LockOwner,
         lease: Duration,
     ) -> sqlx::Result<Option<LockGuard<DB>>> {
         let (owned_by, micros) = (&owner, micros(lease)?);
@@ -161,7 +161,7 @@ impl<DB: Database> fmt::Debug for Lock<DB> {
 pub struct LockGuard<DB: Database> {
     pool: Pool<DB>,
     name: String,
-    owner: Owner,
+    owner: LockOwner,
     fence: i64,
     deadline: Instant,
 }
@@ -249,7 +249,7 @@ impl<DB: Database> fmt::Debug for LockGuard<DB> {
 }
 
 /// Identifies the holder of a lock. Each call of `take` makes a new owner.
-type Owner = [u8; 16];
+type LockOwner = [u8; 16];
 
 /// Sends an idempotent statement, and sends it again after an error that a resend may resolve. Returns the time of the last
 /// send and the answer. `statement` returns the connection that it received.
@@ -291,7 +291,7 @@ fn is_worth_resending(error: &sqlx::Error) -> bool {
 }
 
 /// A new owner, for a lock with a valid name.
-fn new_owner(name: &str) -> sqlx::Result<Owner> {
+fn new_owner(name: &str) -> sqlx::Result<LockOwner> {
     if name.len() > 512 || name.contains('\0') {
         let why = "the name of a lock must have at most 512 bytes and no NUL";
         return Err(sqlx::Error::InvalidArgument(why.to_owned()));

@@ -103,7 +103,7 @@ async fn a_script_that_goes_again_needs_the_next_wait() {
         &[":1\r\n", ":1\r\n", ":0\r\n"],
     );
     let answers = on(&server).send(batch()).await;
-    let read_all = |answers: &Answers| answers.iter().map(read).collect::<Vec<_>>();
+    let read_all = |answers: &ReplicaAnswers| answers.iter().map(read).collect::<Vec<_>>();
     let done = || Some(Ok(Value::Int(1)));
     assert_eq!(read_all(&answers), [done(), None, done(), None]);
     let again = answers.into_iter().filter_map(|answer| match answer {

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqlitePoolOptions;
 
 use super::*;
 
-const OWNER: Owner = [7; 16];
+const OWNER: LockOwner = [7; 16];
 const LONG: Duration = Duration::from_mins(10);
 const SHORT: Duration = Duration::from_millis(100);
 
