@@ -79,6 +79,24 @@ fn a_killed_call_is_found_explained_refused_and_released(url: &str) {
     Program::on(url).pay(7);
 }
 
+/// Tries to release the key of order 7, which is refused.
+fn assert_refused(url: &str, why: &str) {
+    let refused = run(url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
+    assert!(refused.err.contains(why), "{}", refused.err);
+    run(url, &["show", "orders.pay", "--key", "7"]).ok();
+}
+
+/// Releases the key of order 7 without force.
+fn release(url: &str) -> Ran {
+    let released = run(url, &["release", "orders.pay", "--key", "7", "--yes"]);
+    let line = audit(&released);
+    let what = (&line["released"], &line["forced"], released.code);
+    let expected = (&true.into(), &false.into(), 0);
+    assert_eq!(what, expected, "{}{}", released.out, released.err);
+    released
+}
+
 /// The last line of stderr.
 fn audit(ran: &Ran) -> Value {
     let line = ran.err.lines().last().unwrap();
@@ -99,31 +117,15 @@ fn a_killed_call_is_found_explained_refused_and_released_on_sqlite() {
 fn two_looks_without_a_renewal_release_a_killed_call() {
     let url = redis();
     // The command looks at the key again after three quarters of this time.
-    let digits = Program::on(&url).die_in(&url, 7, 8 * LEASE);
-    let released = run(&url, &["release", "orders.pay", &digits, "--yes"]);
-    assert_eq!(
-        audit(&released)["released"],
-        true,
-        "{}{}",
-        released.out,
-        released.err
-    );
-    assert_eq!(audit(&released)["forced"], false);
-    assert_eq!(released.code, 0);
+    Program::on(&url).die_in(&url, 7, 8 * LEASE);
+    release(&url);
 }
 
 #[test]
 fn a_call_that_has_ended_is_released_only_by_force() {
     let url = redis();
     Program::on(&url).pay(7);
-    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
-    assert_eq!(refused.code, 4, "{}", refused.err);
-    assert!(
-        refused.err.contains("the call has ended"),
-        "{}",
-        refused.err
-    );
-    run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+    assert_refused(&url, "the call has ended");
     let forced = ["release", "orders.pay", "--key", "7", "--yes", "--force"];
     assert_eq!(run(&url, &forced).code, 0);
 }
@@ -133,14 +135,7 @@ fn a_call_that_is_renewed_is_not_released() {
     let url = redis();
     let program = Program::on(&url);
     program.begin(7, 6 * LEASE);
-    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
-    assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
-    assert!(
-        refused.err.contains("the call is running"),
-        "{}",
-        refused.err
-    );
-    run(&url, &["show", "orders.pay", "--key", "7"]).ok();
+    assert_refused(&url, "the call is running");
 }
 
 #[test]
@@ -322,14 +317,7 @@ fn a_key_that_its_call_keeps_is_released_after_two_looks() {
         .unwrap();
     let shown = run(&url, &["show", "orders.pay", "--key", "7"]).ok();
     assert!(shown.contains("state     running: "), "{shown}");
-    let released = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
-    assert_eq!(
-        audit(&released)["released"],
-        true,
-        "{}{}",
-        released.out,
-        released.err
-    );
+    release(&url);
 }
 
 #[test]
@@ -342,11 +330,5 @@ fn a_call_that_keeps_its_key_and_runs_is_not_released() {
         .key(&7)
         .ttl(4 * LEASE);
     program.begin_call(call.release(Release::Never));
-    let refused = run(&url, &["release", "orders.pay", "--key", "7", "--yes"]);
-    assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
-    assert!(
-        refused.err.contains("the call is running"),
-        "{}",
-        refused.err
-    );
+    assert_refused(&url, "the call is running");
 }
