@@ -121,6 +121,11 @@ impl Guarded {
         self.store.get(&self.key(id)).await.unwrap()
     }
 
+    /// The letter of the state in the stored record: `R` for running, `D` for done.
+    pub(crate) async fn state_of(&self, id: u64) -> u8 {
+        self.entry(id).await.unwrap().value[b"idem1 ".len()]
+    }
+
     /// The first line of the record of the fence.
     pub(crate) async fn fence_line(&self, id: u64) -> Option<String> {
         let key = format!("idem:#fence:{{{}}}", self.key(id));

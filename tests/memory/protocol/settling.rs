@@ -42,14 +42,7 @@ async fn a_completion_whose_reply_was_lost_is_stored() {
     let guarded = Guarded::on(store.clone(), policy());
     store.next(Op::Replace, Fault::LoseReply);
     guarded.run(1, yielding(Ok(()))).await.unwrap();
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 D")
-    );
+    assert_eq!(guarded.state_of(1).await, b'D');
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,24 +53,10 @@ async fn a_completion_without_an_answer_never_becomes_a_release() {
     let begun = Instant::now();
     assert_eq!(guarded.run(1, yielding(Ok(7))).await.unwrap(), 7);
     assert!(begun.elapsed() <= millis(1100), "{:?}", begun.elapsed());
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 R")
-    );
+    assert_eq!(guarded.state_of(1).await, b'R');
     store.heal();
     guarded.settled().await;
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 D")
-    );
+    assert_eq!(guarded.state_of(1).await, b'D');
 }
 
 #[tokio::test(start_paused = true)]
@@ -90,14 +69,7 @@ async fn a_background_release_is_retried_until_the_lease_ends() {
     guarded.settled().await;
     let lasted = begun.elapsed();
     assert!(lasted >= secs(8) && lasted <= secs(11), "{lasted:?}");
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 R")
-    );
+    assert_eq!(guarded.state_of(1).await, b'R');
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,24 +79,10 @@ async fn a_claim_is_renewed_until_its_completion_succeeds() {
     let guarded = Guarded::on(store, Policy::new(secs(60)).lease(secs(3)));
     guarded.run(1, yielding(Ok(()))).await.unwrap();
     sleep(secs(20)).await;
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 R")
-    );
+    assert_eq!(guarded.state_of(1).await, b'R');
     only_renews.store(false, Ordering::SeqCst);
     guarded.settled().await;
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 D")
-    );
+    assert_eq!(guarded.state_of(1).await, b'D');
 }
 
 #[tokio::test(start_paused = true)]
@@ -182,14 +140,7 @@ async fn a_completion_that_finds_no_record_stores_its_own() {
         Ok(())
     };
     guarded.run(1, body).await.unwrap();
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 D")
-    );
+    assert_eq!(guarded.state_of(1).await, b'D');
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,14 +159,7 @@ async fn a_completion_that_finds_another_holder_changes_nothing() {
         Ok(held)
     };
     let held = guarded.run(1, body).await.unwrap();
-    assert!(
-        guarded
-            .entry(1)
-            .await
-            .unwrap()
-            .value
-            .starts_with(b"idem1 R")
-    );
+    assert_eq!(guarded.state_of(1).await, b'R');
     held.settle(false).await;
     assert_eq!(
         guarded.entry(1).await,

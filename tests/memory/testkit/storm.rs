@@ -21,6 +21,10 @@ fn pay(idempotency: &Idempotency, key: usize) -> GuardedCall {
     call.ttl(Duration::from_mins(1))
 }
 
+async fn nothing() -> Result<(), Error> {
+    Ok(())
+}
+
 /// The text of the panic of the assertion.
 fn complaint<R>(report: &StormReport<R>) -> String {
     let assertion = catch_unwind(AssertUnwindSafe(|| assert_ran_once(report)));
@@ -76,7 +80,7 @@ async fn calls_on_several_threads_are_counted() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |_| {
         let call = pay(&idempotency, 1);
-        tokio::spawn(call.run(async { Ok::<_, Error>(()) }))
+        tokio::spawn(call.run(nothing()))
     });
     assert_ran_once(&report.await);
 }
@@ -86,7 +90,7 @@ async fn calls_find_the_handle_in_their_scope() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |_| async {
         let current = Idempotency::current().expect("the handle of the storm");
-        pay(&current, 1).run(async { Ok::<_, Error>(()) }).await
+        pay(&current, 1).run(nothing()).await
     });
     assert_ran_once(&report.await);
 }
@@ -99,7 +103,7 @@ async fn a_guarded_body_may_make_a_guarded_call() {
             .call("checkout")
             .key(&1)
             .ttl(Duration::from_mins(1));
-        checkout.run(async { pay(&idempotency, 1).run(async { Ok::<_, Error>(()) }).await })
+        checkout.run(async { pay(&idempotency, 1).run(nothing()).await })
     });
     let report = report.await;
     assert_ran_once(&report);
@@ -109,18 +113,9 @@ async fn a_guarded_body_may_make_a_guarded_call() {
 #[tokio::test]
 async fn events_before_and_after_the_storm_do_not_count() {
     let idempotency = handle();
-    pay(&idempotency, 1)
-        .run(async { Ok::<_, Error>(()) })
-        .await
-        .unwrap();
-    let report = storm(&idempotency, CALLS, |_| {
-        pay(&idempotency, 2).run(async { Ok::<_, Error>(()) })
-    })
-    .await;
-    pay(&idempotency, 3)
-        .run(async { Ok::<_, Error>(()) })
-        .await
-        .unwrap();
+    pay(&idempotency, 1).run(nothing()).await.unwrap();
+    let report = storm(&idempotency, CALLS, |_| pay(&idempotency, 2).run(nothing())).await;
+    pay(&idempotency, 3).run(nothing()).await.unwrap();
     assert_ran_once(&report);
     assert_eq!(report.ran(), 1);
 }
@@ -142,7 +137,7 @@ async fn a_call_on_another_handle_fails_the_assertion() {
     let (idempotency, other) = (handle(), handle());
     let report = storm(&idempotency, CALLS, |number| {
         let used = if number == 7 { &other } else { &idempotency };
-        pay(used, 1).run(async { Ok::<_, Error>(()) })
+        pay(used, 1).run(nothing())
     });
     let report = report.await;
     assert_eq!((report.ran(), report.unguarded()), (1, 1));
@@ -157,7 +152,7 @@ async fn a_call_on_another_handle_fails_the_assertion() {
 async fn different_keys_fail_the_assertion() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |number| {
-        pay(&idempotency, number).run(async { Ok::<_, Error>(()) })
+        pay(&idempotency, number).run(nothing())
     });
     let complaint = complaint(&report.await);
     assert!(
@@ -175,7 +170,7 @@ async fn bodies_one_after_the_other_fail_the_assertion() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |_| {
         let call = pay(&idempotency, 1).release(Release::Always);
-        call.run(async { Ok::<_, Error>(()) })
+        call.run(nothing())
     });
     let complaint = complaint(&report.await);
     assert!(
@@ -208,9 +203,7 @@ async fn a_body_that_fails_fails_the_assertion() {
 async fn calls_without_a_guard_fail_the_assertion() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |number| {
-        pay(&idempotency, 1)
-            .when(number > 2)
-            .run(async { Ok::<_, Error>(()) })
+        pay(&idempotency, 1).when(number > 2).run(nothing())
     });
     let report = report.await;
     assert_eq!((report.ran(), report.unguarded()), (1, 3));
@@ -236,7 +229,7 @@ async fn a_store_that_fails_fails_the_assertion() {
         let idempotency = builder.build().unwrap();
         let report = storm(&idempotency, CALLS, |_| {
             let call = pay(&idempotency, 1).on_store_error(on_store_error);
-            call.run(async { Ok::<_, Error>(()) })
+            call.run(nothing())
         });
         let complaint = complaint(&report.await);
         assert!(complaint.contains(expected), "{complaint}");
@@ -246,14 +239,8 @@ async fn a_store_that_fails_fails_the_assertion() {
 #[tokio::test]
 async fn a_key_that_was_taken_before_fails_the_assertion() {
     let idempotency = handle();
-    pay(&idempotency, 1)
-        .run(async { Ok::<_, Error>(()) })
-        .await
-        .unwrap();
-    let report = storm(&idempotency, CALLS, |_| {
-        pay(&idempotency, 1).run(async { Ok::<_, Error>(()) })
-    })
-    .await;
+    pay(&idempotency, 1).run(nothing()).await.unwrap();
+    let report = storm(&idempotency, CALLS, |_| pay(&idempotency, 1).run(nothing())).await;
     assert_eq!((report.ran(), report.refused()), (0, CALLS));
     let complaint = complaint(&report);
     assert!(
@@ -267,7 +254,7 @@ async fn duplicates_with_another_payload_fail_the_assertion() {
     let idempotency = handle();
     let report = storm(&idempotency, CALLS, |sent_at| {
         let call = pay(&idempotency, 1).payload(&sent_at);
-        call.run(async { Ok::<_, Error>(()) })
+        call.run(nothing())
     });
     let report = report.await;
     assert_eq!((report.ran(), report.refused()), (1, CALLS - 1));
@@ -293,9 +280,7 @@ async fn a_disabled_endpoint_fails_the_assertion() {
     let builder = Idempotency::builder(MemoryStore::new()).settings(settings);
     let idempotency = builder.build().unwrap();
     std::fs::remove_file(file).unwrap();
-    let report = storm(&idempotency, CALLS, |_| {
-        pay(&idempotency, 1).run(async { Ok::<_, Error>(()) })
-    });
+    let report = storm(&idempotency, CALLS, |_| pay(&idempotency, 1).run(nothing()));
     let report = report.await;
     assert_eq!((report.ran(), report.unguarded()), (0, CALLS));
     let complaint = complaint(&report);
