@@ -185,13 +185,23 @@ impl<E, S, D, K> Answers<E, S, D, K> {
     }
 
     /// The return value of a call whose body did not run: the result of the first call, the answer to a duplicate, or an error.
+    #[inline]
     pub fn refused<R>(self, refusal: impl Into<Refusal>) -> R
     where
         E: Refuse<R>,
         D: AnswerDuplicate<R>,
         K: ReplayMode<R>,
     {
-        let replayed = refusal.into().read(self.keep);
+        self.refused_by(refusal.into())
+    }
+
+    fn refused_by<R>(self, refusal: Refusal) -> R
+    where
+        E: Refuse<R>,
+        D: AnswerDuplicate<R>,
+        K: ReplayMode<R>,
+    {
+        let replayed = refusal.read(self.keep);
         match replayed.or_else(|error| self.duplicate.answered(error)) {
             Ok(outcome) => outcome,
             Err(error) => self.error.refused(error),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::Either;
+use tracing::span::Entered;
 
 use crate::error::{Error, Failure};
 use crate::mutation::mutation;
@@ -95,23 +96,29 @@ impl Held {
         cx: &mut Context<'_>,
         body: Pin<&mut F>,
     ) -> Poll<Result<F::Output, Error>> {
+        // Only this function is compiled for each body, so the rest is in functions of their own.
         if let Some(error) = self.stop_if_lost() {
             return Poll::Ready(Err(error));
         }
         self.is_polling = true;
-        let polled = self.in_span(|| body.poll(cx));
+        let span = self.enter_span();
+        let polled = body.poll(cx);
+        leave_span(span);
+        self.end_poll(cx, polled.is_pending());
+        polled.map(Ok)
+    }
+
+    fn enter_span(&self) -> Entered<'_> {
+        self.lease.call().span.enter()
+    }
+
+    fn end_poll(&mut self, cx: &Context<'_>, is_pending: bool) {
         self.is_polling = false;
-        match polled {
-            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
-            Poll::Pending => {
-                if self.guard == Guard::Claim {
-                    if self.has_further {
-                        self.lease.all().for_each(|lease| lease.watch(cx.waker()));
-                    } else {
-                        self.lease.watch(cx.waker());
-                    }
-                }
-                Poll::Pending
+        if is_pending && self.guard == Guard::Claim {
+            if self.has_further {
+                self.lease.all().for_each(|lease| lease.watch(cx.waker()));
+            } else {
+                self.lease.watch(cx.waker());
             }
         }
     }
@@ -326,6 +333,10 @@ impl Held {
         }
         !was_lost
     }
+}
+
+fn leave_span(span: Entered<'_>) {
+    drop(span);
 }
 
 impl Drop for Held {

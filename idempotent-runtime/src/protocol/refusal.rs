@@ -16,7 +16,7 @@ use crate::policy::Release;
 use crate::protocol::context::{CallContext, OfCall};
 use crate::protocol::seen::{Lives, SeenRecord};
 use crate::record::call::{Record, RecordState};
-use crate::record::kept::Kept;
+use crate::record::kept::{Kept, Stored};
 use crate::result::replay_mode::{NoReplay, ReplayMode};
 use crate::world;
 
@@ -159,27 +159,17 @@ impl Refusal {
             Why::Error(error) => return Err(error),
             Why::Replay(replay) => replay,
         };
-        let call = replay.of.call();
-        let stored = replay.record.result(call.shared.records());
-        let reading = Reading(Some(call));
-        let read = stored.and_then(|stored| keep.replay(stored));
+        let reading = Reading(Some(replay.of.call()));
+        let read = replay.stored().and_then(|stored| keep.replay(stored));
         reading.finish();
-        let why = match read {
+        match read {
             Some(Ok(outcome)) => {
-                call.emit_end(EventKind::Replayed);
-                return Ok(outcome);
+                replay.end_read();
+                Ok(outcome)
             }
-            Some(Err(why)) => Some(why),
-            None => stored
-                .is_some_and(|stored| stored.failure)
-                .then_some(NO_READER),
-        };
-        let error = match (already_done(call, &replay.record), why) {
-            (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
-            (error, _) => error,
-        };
-        call.emit_refusal(&error);
-        Err(error)
+            Some(Err(why)) => Err(replay.end_unread(Some(why))),
+            None => Err(replay.end_unread(None)),
+        }
     }
 }
 
@@ -253,6 +243,28 @@ impl UnreadReplay {
             record,
             error: OnceLock::new(),
         }
+    }
+
+    fn stored(&self) -> Option<&Stored> {
+        self.record.result(self.of.call().shared.records())
+    }
+
+    /// Ends the call, which got the stored result.
+    fn end_read(&self) {
+        self.of.call().emit_end(EventKind::Replayed);
+    }
+
+    /// Ends the call, which got no result: it could not be read for this reason, or the call does not read it.
+    fn end_unread(&self, why: Option<&'static str>) -> Error {
+        let call = self.of.call();
+        let is_failure = || self.stored().is_some_and(|stored| stored.failure);
+        let why = why.or_else(|| is_failure().then_some(NO_READER));
+        let error = match (already_done(call, &self.record), why) {
+            (Error::AlreadyDone(duplicate), Some(why)) => without_result(duplicate, why),
+            (error, _) => error,
+        };
+        call.emit_refusal(&error);
+        error
     }
 }
 

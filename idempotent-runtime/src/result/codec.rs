@@ -12,9 +12,9 @@
 use std::io;
 
 use serde::Serialize;
-use serde::de::value::{self, F32Deserializer, F64Deserializer};
-use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer};
+use serde::de::{DeserializeOwned, Deserializer};
 
+use self::bits::Bits;
 use self::encoded::{Encoded, LEVELS, MOST_WITHIN};
 use self::json::LevelledFormatter;
 use self::levels::Levels;
@@ -59,6 +59,7 @@ macro_rules! every_method_but_option {
     };
 }
 
+mod bits;
 mod encoded;
 mod json;
 mod levels;
@@ -123,11 +124,7 @@ pub(crate) enum NotStored {
 /// fields, is buffered as a whole before it is measured. The levels of `MessagePack` are counted after the writing, and options
 /// and newtypes are not counted: a value with some thousands of them within each other overflows the stack, as it does when it
 /// is dropped.
-pub(crate) fn encode<T: Serialize + ?Sized>(
-    value: &T,
-    codec: Codec,
-    most: usize,
-) -> Result<Encoded, NotStored> {
+pub(crate) fn encode(value: &dyn Encode, codec: Codec, most: usize) -> Result<Encoded, NotStored> {
     let mut out = Capped {
         bytes: Vec::new(),
         most,
@@ -144,16 +141,11 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
     };
     let plain = encoded.form;
     let written = match codec {
-        Codec::Json => {
-            let formatter = LevelledFormatter::default();
-            let mut json = serde_json::Serializer::with_formatter(&mut out, formatter);
-            value.serialize(Peel::new(&mut json, &mut encoded)).is_ok()
-        }
+        Codec::Json => value.write_json(&mut out, &mut encoded),
         #[cfg(feature = "msgpack")]
         Codec::MessagePack => {
-            let mut msgpack = msgpack::writer(&mut out);
-            let written = value.serialize(Peel::new(&mut msgpack, &mut encoded));
-            written.is_ok() && (encoded.form != plain || msgpack::is_one_value(&out.bytes))
+            value.write_msgpack(&mut out, &mut encoded)
+                && (encoded.form != plain || msgpack::is_one_value(&out.bytes))
         }
     };
     if encoded.form == plain {
@@ -166,6 +158,30 @@ pub(crate) fn encode<T: Serialize + ?Sized>(
         Ok(encoded)
     } else {
         Err(NotStored::Unencodable)
+    }
+}
+
+/// A value that a codec can write. Only these methods are compiled for each type.
+pub(crate) trait Encode {
+    /// Returns whether the value is written.
+    fn write_json(&self, out: &mut Capped, top: &mut Encoded) -> bool;
+
+    /// Returns whether the value is written.
+    #[cfg(feature = "msgpack")]
+    fn write_msgpack(&self, out: &mut Capped, top: &mut Encoded) -> bool;
+}
+
+impl<T: Serialize> Encode for T {
+    fn write_json(&self, out: &mut Capped, top: &mut Encoded) -> bool {
+        let formatter = LevelledFormatter::default();
+        let mut json = serde_json::Serializer::with_formatter(out, formatter);
+        self.serialize(Peel::new(&mut json, top)).is_ok()
+    }
+
+    #[cfg(feature = "msgpack")]
+    fn write_msgpack(&self, out: &mut Capped, top: &mut Encoded) -> bool {
+        let mut msgpack = msgpack::writer(out);
+        self.serialize(Peel::new(&mut msgpack, top)).is_ok()
     }
 }
 
@@ -197,48 +213,45 @@ pub(crate) fn decode<T: DeserializeOwned>(
     option_depth: u32,
     bytes: &[u8],
 ) -> Result<T, Undecodable> {
-    if option_depth > LEVELS {
-        return Err(Undecodable::Mismatch);
-    }
-    match form {
-        Form::Json => decode_json(option_depth, bytes),
-        // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
-        Form::None if bytes.is_empty() => decode_json(option_depth, b"null"),
-        Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
-        Form::Bits => decode_bits(option_depth, bytes),
+    match Readable::of(form, option_depth, bytes)? {
+        Readable::Json(bytes) => {
+            let mut json = serde_json::Deserializer::from_slice(bytes);
+            let value = read_value(&mut json, option_depth)?;
+            json.end().map_err(|_| Undecodable::Mismatch)?;
+            Ok(value)
+        }
+        Readable::Bits(bits) => read_value(bits, option_depth),
         #[cfg(feature = "msgpack")]
-        Form::MessagePack => decode_msgpack(option_depth, bytes),
-        #[cfg(not(feature = "msgpack"))]
-        Form::MessagePack => Err(Undecodable::MessagePack),
+        Readable::MessagePack(bytes) => read_value(&mut msgpack::reader(bytes), option_depth),
     }
 }
 
-fn decode_json<T: DeserializeOwned>(option_depth: u32, bytes: &[u8]) -> Result<T, Undecodable> {
-    let mut json = serde_json::Deserializer::from_slice(bytes);
-    let value = read_value(&mut json, option_depth)?;
-    json.end().map_err(|_| Undecodable::Mismatch)?;
-    Ok(value)
+/// What [`decode`] reads, which does not depend on the type.
+enum Readable<'a> {
+    Json(&'a [u8]),
+    Bits(Bits),
+    #[cfg(feature = "msgpack")]
+    MessagePack(&'a [u8]),
 }
 
-#[cfg(feature = "msgpack")]
-fn decode_msgpack<T: DeserializeOwned>(option_depth: u32, bytes: &[u8]) -> Result<T, Undecodable> {
-    if !msgpack::is_one_value(bytes) {
-        return Err(Undecodable::Mismatch);
-    }
-    read_value(&mut msgpack::reader(bytes), option_depth)
-}
-
-fn decode_bits<T: DeserializeOwned>(option_depth: u32, digits: &[u8]) -> Result<T, Undecodable> {
-    let mut bits = [0; 8];
-    let bits = base16ct::lower::decode(digits, &mut bits).map_err(|_| Undecodable::Mismatch)?;
-    if let Ok(single) = <[u8; 4]>::try_from(bits) {
-        let single: F32Deserializer<value::Error> = f32::from_be_bytes(single).into_deserializer();
-        read_value(single, option_depth)
-    } else if let Ok(double) = <[u8; 8]>::try_from(bits) {
-        let double: F64Deserializer<value::Error> = f64::from_be_bytes(double).into_deserializer();
-        read_value(double, option_depth)
-    } else {
-        Err(Undecodable::Mismatch)
+impl<'a> Readable<'a> {
+    fn of(form: Form, option_depth: u32, bytes: &'a [u8]) -> Result<Self, Undecodable> {
+        match form {
+            _ if option_depth > LEVELS => Err(Undecodable::Mismatch),
+            Form::Json => Ok(Self::Json(bytes)),
+            // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
+            Form::None if bytes.is_empty() => Ok(Self::Json(b"null")),
+            Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
+            Form::Bits => Bits::read(bytes)
+                .map(Self::Bits)
+                .ok_or(Undecodable::Mismatch),
+            #[cfg(feature = "msgpack")]
+            Form::MessagePack if msgpack::is_one_value(bytes) => Ok(Self::MessagePack(bytes)),
+            #[cfg(feature = "msgpack")]
+            Form::MessagePack => Err(Undecodable::Mismatch),
+            #[cfg(not(feature = "msgpack"))]
+            Form::MessagePack => Err(Undecodable::MessagePack),
+        }
     }
 }
 
@@ -252,7 +265,7 @@ where
 }
 
 /// A writer that fails instead of growing beyond `most` bytes.
-struct Capped {
+pub(crate) struct Capped {
     bytes: Vec<u8>,
     most: usize,
     is_full: bool,

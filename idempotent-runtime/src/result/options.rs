@@ -7,7 +7,7 @@ use crate::record::call as record;
 use crate::record::call::Record;
 use crate::record::kept::{Kept, Stored};
 use crate::result::codec;
-use crate::result::codec::{Codec, NotStored};
+use crate::result::codec::{Codec, Encode, NotStored};
 
 /// How a handle stores results.
 #[derive(Debug, Clone, Copy)]
@@ -56,10 +56,14 @@ impl ResultOptions {
 
     /// Writes `value`, which duplicates read as a `T`.
     pub(crate) fn store<T>(self, value: &impl Serialize, failure: bool) -> Kept {
+        self.store_as(codec::schema::<T>(), value, failure)
+    }
+
+    fn store_as(self, schema: u32, value: &dyn Encode, failure: bool) -> Kept {
         match codec::encode(value, self.codec, self.max_bytes) {
             Ok(encoded) => Kept::Result(Stored {
                 failure,
-                schema: codec::schema::<T>(),
+                schema,
                 form: encoded.form,
                 option_depth: encoded.option_depth,
                 bytes: encoded.bytes.into(),

@@ -48,14 +48,8 @@ impl<R> ReplayOk<R> {
         R: Replay<Via>,
     {
         Self {
-            body_outcome: |outcome, success, options| {
-                let value = if success { outcome.kept() } else { None };
-                let kept = value.map_or(Kept::Nothing, |value| {
-                    options.store::<R::Kept>(&value, false)
-                });
-                BodyOutcome::new(success, kept)
-            },
-            replay: |stored| read(stored).map(R::replayed),
+            body_outcome: body_outcome::<R, Via>,
+            replay: replay::<R, Via>,
         }
     }
 
@@ -140,6 +134,23 @@ impl<K: ReplayMode<R>, R, X> ReplayMode<R> for HoldErr<K, R, X> {
     fn replay(self, stored: &Stored) -> Option<Result<R, &'static str>> {
         self.keep.replay(stored)
     }
+}
+
+// A closure would be compiled again in each unit that uses it.
+fn body_outcome<R: Replay<Via>, Via>(
+    outcome: &R,
+    success: bool,
+    options: ResultOptions,
+) -> BodyOutcome {
+    let value = if success { outcome.kept() } else { None };
+    let kept = value.map_or(Kept::Nothing, |value| {
+        options.store::<R::Kept>(&value, false)
+    });
+    BodyOutcome::new(success, kept)
+}
+
+fn replay<R: Replay<Via>, Via>(stored: &Stored) -> Result<R, &'static str> {
+    read(stored).map(R::replayed)
 }
 
 fn read<T: DeserializeOwned>(stored: &Stored) -> Result<T, &'static str> {

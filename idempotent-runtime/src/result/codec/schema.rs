@@ -9,11 +9,14 @@ use md5::{Digest, Md5};
 /// The compiler writes the name. If another compiler writes it differently, the tag differs, and the stored result counts as a
 /// result of another type.
 pub(crate) fn schema<T: ?Sized>() -> u32 {
+    schema_of_type(std::any::type_name::<T>())
+}
+
+fn schema_of_type(name: &'static str) -> u32 {
     thread_local! {
         /// The address and length of the latest name, and its tag, because a thread usually needs the same tag again.
         static LATEST: Cell<(usize, usize, u32)> = const { Cell::new((0, 0, 0)) };
     }
-    let name = std::any::type_name::<T>();
     let (place, length) = (name.as_ptr().addr(), name.len());
     match LATEST.get() {
         (at, of, bits) if (at, of) == (place, length) => bits,

@@ -44,7 +44,7 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T) {
 }
 
 #[track_caller]
-fn is_not_written<T: Serialize + ?Sized>(value: &T, codec: Codec) {
+fn is_not_written(value: &dyn Encode, codec: Codec) {
     assert_eq!(encode(value, codec, NO_CAP), Err(NotStored::Unencodable));
 }
 

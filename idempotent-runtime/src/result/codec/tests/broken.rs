@@ -26,7 +26,7 @@ fn an_error_about_another_type_does_not_quote_the_value() {
             form,
             option_depth,
             bytes,
-        } = encode("secret", codec, NO_CAP).unwrap();
+        } = encode(&"secret", codec, NO_CAP).unwrap();
         let error = decode::<u8>(form, option_depth, &bytes).unwrap_err();
         assert!(!format!("{} {error:?}", error.why()).contains("secret"));
     }
