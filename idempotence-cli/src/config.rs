@@ -61,6 +61,7 @@ fn rows(info: &EndpointInfo) -> Vec<[String; 3]> {
     ];
     let durations = durations.map(|(name, setting)| (name, setting.map(ToString::to_string)));
     let others = [
+        ("permits", info.permits().map(ToString::to_string)),
         (
             "on_store_error",
             info.on_store_error().map(ToString::to_string),

@@ -7,7 +7,7 @@ use quote::{format_ident, quote_spanned};
 
 use crate::key::Key;
 use crate::options::Options;
-use crate::span::{hidden, mixed, typed};
+use crate::span::{hidden, literal, mixed, typed};
 use crate::value::{OnCancel, Renew};
 
 /// The statements that build the variable `call` of `function` from `options` and the arguments.
@@ -145,10 +145,12 @@ impl Call<'_> {
         let at_least = options.at_least.as_ref().map(|(_, at_least)| at_least);
         let wait = options.wait.as_ref();
         let times = [options.ttl.as_ref(), lease, at_least, cap, wait];
-        times
+        let are_fixed = times
             .into_iter()
             .flatten()
-            .all(|time| time.literal().is_some())
+            .all(|time| time.literal().is_some());
+        let permits = options.permits.as_ref();
+        are_fixed && permits.is_none_or(|permits| literal(permits).is_some())
     }
 
     // Output: Policy::new(Duration::from_millis(30000u64)).release(Release::Always)
@@ -205,10 +207,19 @@ impl Call<'_> {
         if options.tx.is_some() {
             policy.extend(mixed!(.tx()));
         }
-        if !options.also.is_empty() {
-            policy.extend(mixed!(.also()));
-        }
+        policy.extend(self.claims());
         policy
+    }
+
+    // Output: .also()
+    //         .permits({ let value: u32 = 3; value })
+    fn claims(&self) -> TokenStream {
+        let also = (!self.options.also.is_empty()).then(|| mixed!(.also()));
+        let permits = self.options.permits.as_ref().map(|permits| {
+            let permits = typed(permits, "primitive", "u32");
+            mixed!(.permits(#permits))
+        });
+        mixed!(#also #permits)
     }
 }
 

@@ -16,6 +16,7 @@ mod key;
 mod lease;
 mod options;
 mod output;
+mod permits;
 mod rules;
 mod span;
 mod steps;

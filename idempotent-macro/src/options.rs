@@ -95,6 +95,8 @@ options! {
     fence: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
     /// The further keys.
     also: Vec<Key>, "\"to_account\"", Key::further(value)?;
+    /// How many calls hold a key at once.
+    permits: Option<Expr>, "3", Some(value::permits(value)?);
     using: Option<Expr>, "...", Some(value);
     krate = "crate": Option<Path>, "::idempotence", Some(value::path(value)?);
 }

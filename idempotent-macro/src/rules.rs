@@ -8,6 +8,7 @@ use crate::key::{self, Key};
 use crate::lease;
 use crate::options::Options;
 use crate::output;
+use crate::permits;
 use crate::value::{OnCancel, OnStoreError, Release};
 use syn::Type;
 use syn::spanned::Spanned;
@@ -18,6 +19,7 @@ pub fn check_options(options: &Options, errors: &mut Errors) {
     check_token(options, errors);
     check_fence(options, errors);
     check_also(options, errors);
+    permits::check(options, errors);
     check_begin(options, errors);
     match &options.tx {
         Some(_) => check_tx(options, errors),

@@ -145,6 +145,21 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
     Err(error(span(&value), message, help))
 }
 
+/// The value of the option `permits`: a number, or an expression over the arguments.
+pub fn permits(value: Expr) -> syn::Result<Expr> {
+    let fits = match literal(&value) {
+        None => true,
+        Some(Lit::Int(number)) => (number.base10_parse()).is_ok_and(|n: u8| (1..=100).contains(&n)),
+        Some(_) => false,
+    };
+    if fits {
+        return Ok(value);
+    }
+    let message = "`permits` must be a number from 1 to 100";
+    let help = "write how many calls with one key may run at once, as in `permits = 3`";
+    Err(error(span(&value), message, help))
+}
+
 /// The value of the option `begin`. Only a literal is certainly not a pool.
 pub fn pool(option: &Ident, value: Expr) -> syn::Result<Expr> {
     let help = match literal(&value) {

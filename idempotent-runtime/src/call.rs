@@ -28,6 +28,7 @@ use crate::handle::Idempotency;
 use crate::key::endpoint::Endpoint;
 use crate::key::fingerprint::{Hasher, KeyPart};
 use crate::observe::{Event, NO_OBSERVERS, Observers};
+use crate::policy::claims::Claims;
 use crate::policy::{OnStoreError, Policy};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
@@ -191,6 +192,7 @@ impl Call {
                 Start::One(lease) => lease,
                 // Boxed, because it is seldom needed, as below.
                 Start::Several(keys) => return Box::pin(keys.claim()).await,
+                Start::Permit(lease) => return Box::pin(wait::claim_permit(lease)).await,
                 Start::Refused(error) => return Err(error.into()),
             };
             if !lease.call().policy.is_guarded() {
@@ -247,6 +249,7 @@ impl Call {
 enum Start {
     One(Arc<Lease>),
     Several(Box<Several>),
+    Permit(Arc<Lease>),
     Refused(Error),
 }
 
@@ -260,11 +263,14 @@ impl Call {
             self.0 = Err(error);
         }
         match self.0 {
+            Ok(OpenCall { context, hash, .. }) if context.policy.has_one_key() => {
+                Start::One(Lease::new(context, hash))
+            }
             Ok(open) if open.context.policy.has_several_keys() => {
                 let more = open.more.map(|more| *more).unwrap_or_default();
                 Start::Several(Box::new(more.several(open.context)))
             }
-            Ok(OpenCall { context, hash, .. }) => Start::One(Lease::new(context, hash)),
+            Ok(OpenCall { context, hash, .. }) => Start::Permit(Lease::new(context, hash)),
             Err(error) => Start::Refused(error),
         }
     }
@@ -330,14 +336,21 @@ impl OpenCall {
         let endpoint = &context.site.endpoint;
         let has_token = context.token.is_some();
         policy.token = has_token;
-        policy.also = self.more.as_ref().is_some_and(|more| more.has_keys());
+        let has_permits = policy.most_holders().is_some();
+        if self.more.as_ref().is_some_and(|more| more.has_keys()) {
+            policy.claims = Claims::Keys;
+        }
         let times = shared.known_endpoints().enter(endpoint, policy);
-        if has_token || policy.also {
+        if has_token || policy.has_several_keys() {
             // Without the store a token cannot be redeemed, and of several keys some could be taken, so no body starts.
             policy.on_lease_lost = Some(policy.when_lost());
             policy.on_store_error = Some(OnStoreError::Refuse);
         }
         let times = policy.contradiction().map_or(times, Err);
+        let times = match self.more {
+            Some(_) if has_permits => Err("`permits` needs one key and no payload"),
+            _ => times,
+        };
         let fingerprint = match (&context.token, context.site.fingerprint) {
             (Some(token), _) => token.key(&mut self.key, !self.keyed_by_token),
             // A whole payload has ended the key.

@@ -1,10 +1,14 @@
 //! The policy that an attribute compiles to: how long a key is held, and when it becomes free.
 
+mod claimed;
+pub(crate) mod claims;
 pub(crate) mod deadline;
 pub(crate) mod duration;
 pub(crate) mod times;
 
 use std::time::Duration;
+
+use self::claims::Claims;
 
 /// When a key becomes free again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -113,8 +117,7 @@ pub struct Policy {
     pub(crate) fence: bool,
     /// Whether the call redeems a one-time token.
     pub(crate) token: bool,
-    /// Whether the call has further keys.
-    pub(crate) also: bool,
+    pub(crate) claims: Claims,
     /// Whether the setting `disabled` is true for the endpoint. No attribute sets it.
     pub(crate) disabled: bool,
     /// Whether the option `when` was false in this call.
@@ -163,7 +166,7 @@ impl Policy {
             give_back: false,
             fence: false,
             token: false,
-            also: false,
+            claims: Claims::Key,
             disabled: false,
             bypassed: false,
             shares_keys: false,
@@ -257,7 +260,23 @@ impl Policy {
     /// Notes that the call has further keys. Only with [`Release::Always`].
     #[must_use]
     pub const fn also(mut self) -> Self {
-        self.also = true;
+        self.claims = Claims::Keys;
+        self
+    }
+
+    /// Lets so many calls hold a key at once, 1 to 100. Only with [`Release::Always`].
+    #[must_use]
+    pub const fn permits(mut self, permits: u32) -> Self {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a larger number is compared before"
+        )]
+        let permits = if permits > u8::MAX as u32 {
+            u8::MAX
+        } else {
+            permits as u8
+        };
+        self.claims = Claims::Permit(permits);
         self
     }
 
@@ -282,11 +301,6 @@ impl Policy {
     /// Whether the call claims its key. If not, its body runs without a guard.
     pub(crate) fn is_guarded(&self) -> bool {
         !self.bypassed && !self.disabled
-    }
-
-    /// Whether the call claims several keys.
-    pub(crate) fn has_several_keys(&self) -> bool {
-        self.also && self.is_guarded()
     }
 
     /// Whether the call draws the number of its fence although it claims no key.
@@ -321,32 +335,16 @@ impl Policy {
             ),
             (self.give_back && !self.token, "`give_back` needs a token"),
             (
-                self.also && self.release != Release::Always,
-                "further keys need `release = true`: nothing is stored under them after the call",
-            ),
-            (
-                self.also && self.tx,
-                "further keys do not go with `tx`: lock the rows of the transaction instead",
-            ),
-            (
-                self.also && self.token,
-                "further keys do not go with a token",
-            ),
-            (
-                self.also && self.at_least.is_some(),
-                "further keys do not go with `at_least`: they become free with the end of the call",
-            ),
-            (
-                self.also && self.fence,
-                "further keys do not go with `fence`: they have no numbers",
-            ),
-            (
                 self.give_back && never,
                 "`give_back` does not go with `release = false`, which keeps the key taken",
             ),
         ];
         let found = contradictions.into_iter().find(|(is_made, _)| *is_made);
-        found.map(|(_, why)| why)
+        match found {
+            Some((_, why)) => Some(why),
+            None if self.claims == Claims::Key => None,
+            None => self.contradiction_of_claims(),
+        }
     }
 
     /// Whether the call writes nothing after the body. The record of the claim already marks the call as done, which is

@@ -63,6 +63,7 @@ pub(crate) mod lease;
 pub(crate) mod mark;
 pub(crate) mod number;
 pub(crate) mod own_claim;
+pub(crate) mod permit;
 pub(crate) mod poll_limiter;
 pub(crate) mod redeem;
 pub(crate) mod refusal;

@@ -26,7 +26,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `at_least`, `wait`, `on_store_error` and `settle` of guarded functions without compiling, and `disabled = true`
+/// Settings change `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error` and `settle` of guarded functions without compiling, and `disabled = true`
 /// switches their guards off. They are read when the
 /// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
@@ -54,7 +54,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 /// ```
 ///
 /// Durations are written as in the attribute: whole numbers with a unit of `ms`, `s`, `m`, `h` or `d`. `wait = "0s"`
-/// switches waiting off. `disabled` is `true` or `false`, without quotes.
+/// switches waiting off. `permits` is a number, and `disabled` is `true` or `false`, without quotes.
 ///
 /// # The environment
 ///

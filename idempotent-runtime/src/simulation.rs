@@ -24,6 +24,7 @@
 //! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
 //! | [`crossing`], [`stepped`] | calls with two keys, which cross; calls with steps |
+//! | [`permits`] | calls of which several hold a key |
 //! | [`mutants`], [`mutant_store`] | wrong protocols that look right: the checks must see each break a promise |
 //! | [`count`] | how often things happened: a run in which nothing happens proves nothing |
 //!
@@ -63,6 +64,7 @@ mod mutant_store;
 mod mutants;
 mod net;
 mod op;
+mod permits;
 mod promise;
 mod redemptions;
 mod returned;

@@ -14,6 +14,8 @@ pub mod blocked;
 pub mod databases;
 #[cfg(feature = "stores")]
 pub mod dropping;
+#[cfg(feature = "stores")]
+pub mod exports;
 #[cfg(feature = "http")]
 pub mod forging;
 #[cfg(feature = "http")]

@@ -12,6 +12,7 @@ mod disabled;
 mod future_size;
 mod hold_err;
 mod panics;
+mod permits;
 mod replay;
 mod run_in;
 mod shapes;

@@ -24,5 +24,5 @@ macro_rules! expanded {
 }
 
 expanded! {
-    also async_fn async_trait begin context expressions finish future generic method replay token tx when
+    also async_fn async_trait begin context expressions finish future generic method permits replay token tx when
 }

@@ -32,6 +32,7 @@ mod oversize;
 mod panics;
 mod payload;
 mod peek;
+mod permits;
 mod polling;
 mod release_table;
 mod renewal;

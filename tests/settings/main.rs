@@ -7,6 +7,7 @@ mod disabled_fence;
 mod environment;
 mod file;
 mod listing;
+mod permits;
 mod reload;
 mod seal_keys;
 mod watch;

@@ -3,6 +3,7 @@
 mod also;
 mod copied;
 mod lease;
+mod permits;
 mod settle;
 
 use std::borrow::Cow;

@@ -25,6 +25,8 @@ pub(crate) struct DuplicateFacts {
     pub(crate) unavailable: Option<&'static str>,
     /// Which further key of the refused call is taken; `None` if its key is taken.
     pub(crate) further: Option<u32>,
+    /// How many calls hold the key.
+    pub(crate) holders: usize,
 }
 
 /// The state of the equal call.
@@ -67,6 +69,12 @@ impl Duplicate {
         self
     }
 
+    /// Sets how many calls hold the key.
+    pub(crate) fn held_by(mut self, holders: usize) -> Self {
+        self.0.holders = holders;
+        self
+    }
+
     /// The state of the equal call.
     pub fn state(&self) -> DuplicateState {
         self.0.state
@@ -82,6 +90,12 @@ impl Duplicate {
     pub fn also(&self) -> Option<usize> {
         let further = self.0.further?;
         usize::try_from(further).ok()
+    }
+
+    /// How many calls hold the key: with [`permits`](crate::GuardedCall::permits) as many as run, else 1. The other methods describe the
+    /// call whose lease ends first.
+    pub fn holders(&self) -> usize {
+        self.0.holders
     }
 
     /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if it is not known
@@ -126,6 +140,7 @@ impl fmt::Display for Duplicate {
             free_in,
             unavailable,
             further: _,
+            holders,
         } = &*self.0;
         let (age, retry_after) = (Rough(*age), Rough(*retry_after));
         if let Some(why) = unavailable {
@@ -141,6 +156,12 @@ impl fmt::Display for Duplicate {
                 f,
                 "{site}: refused because the transaction of an equal call was still open after {age}; \
                  try again in {retry_after}"
+            ),
+            (DuplicateState::Running, Some(free_in)) if *holders > 1 => write!(
+                f,
+                "{site}: refused because {holders} equal calls are running, and one has been running for {age}; \
+                 try again in {retry_after} (its lease ends in {} unless it is renewed)",
+                Rough(*free_in)
             ),
             (DuplicateState::Running, Some(free_in)) => write!(
                 f,

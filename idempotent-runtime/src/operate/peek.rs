@@ -44,7 +44,8 @@ impl Idempotency {
     /// Give the parts of the option `key` as a tuple in the same order. Calls with the option `token` have other keys: use
     /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). If this process knows that calls of the endpoint
     /// have the option, and the key of the parts is free, that is an error; a process that does not know it returns `None`. For
-    /// calls with the option `tx` use `peek_tx`.
+    /// calls with the option `tx` use `peek_tx`. Of calls with the option `permits` this reads the first permit;
+    /// [`peek_digits`](Self::peek_digits) finds all.
     ///
     /// Round trips: one, for the record, the number of its fence and its steps. Changes nothing.
     ///

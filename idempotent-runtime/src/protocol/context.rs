@@ -79,13 +79,27 @@ impl CallContext {
 
     /// The key in the store; empty for a call that is not guarded.
     pub(crate) fn key(&self) -> Key {
+        self.key_of(&self.site)
+    }
+
+    /// The endpoint and the fingerprint of a slot of the key, which is a key of its own in the store. Slot 0 is the key itself.
+    pub(crate) fn site_of_slot(&self, slot: u8) -> Site {
+        let fingerprint = self.site.fingerprint.map(|key| key.slot(slot));
+        Site {
+            fingerprint,
+            ..self.site.clone()
+        }
+    }
+
+    /// The key in the store of a call with this fingerprint.
+    pub(crate) fn key_of(&self, site: &Site) -> Key {
         let all = Endpoint::named(ALL_OF_HTTP);
         let endpoint = if self.policy.shares_keys {
             &all
         } else {
             &self.site.endpoint
         };
-        match &self.site.fingerprint {
+        match &site.fingerprint {
             Some(fingerprint) if self.policy.tx => self.shared.key_in_tx(endpoint, fingerprint),
             Some(fingerprint) => self.shared.key(endpoint, fingerprint),
             None => Key::new(""),

@@ -47,18 +47,18 @@ pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc
     };
     let (call, asked) = (lease.call(), Instant::now());
     let stuck_keys = call.shared.stuck_keys();
-    if (stuck_keys.may_ask(&call.site, &record, asked) || may_be_kept)
+    if (stuck_keys.may_ask(&lease.site_of_slot(), &record, asked) || may_be_kept)
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(key)).await
         && entry.value == record
     {
         let seen = kept_claim::seen(lease, entry, asked);
         if seen.lives().is_some_and(|lives| lives.is_kept) {
             // Not of a dead holder.
-            stuck_keys.forget(&call.site);
+            stuck_keys.forget(&lease.site_of_slot());
         }
         return seen;
     }
-    let free_at = stuck_keys.free_at(&call.site, &record);
+    let free_at = stuck_keys.free_at(&lease.site_of_slot(), &record);
     let lives = free_at.map(|until| Lives {
         until,
         is_kept: false,

@@ -43,8 +43,8 @@ pub(crate) struct Lease {
 enum CallRef {
     /// The first claim of a call has the call.
     First(FirstClaim),
-    /// A later claim refers to the first claim.
-    Later(Arc<Lease>),
+    /// A later claim refers to the first claim. It may claim another slot of the key.
+    Later(Arc<Lease>, u8),
 }
 
 struct FirstClaim {
@@ -80,20 +80,14 @@ impl Lease {
     ///
     /// All claims of a call share one state. So the guard of the earlier claim must be defused before a later lease starts.
     pub(crate) fn with_new_owner(self: Arc<Self>) -> Arc<Self> {
-        let first = match &self.of {
-            CallRef::First(_) => self,
-            CallRef::Later(first) => Arc::clone(first),
-        };
-        Arc::new(Self {
-            of: CallRef::Later(first),
-            claim: OnceLock::new(),
-        })
+        let slot = self.slot();
+        self.with_slot(slot)
     }
 
     fn first(&self) -> &FirstClaim {
         match &self.of {
             CallRef::First(first) => first,
-            CallRef::Later(later) => later.first(),
+            CallRef::Later(first, _) => first.first(),
         }
     }
 
@@ -109,7 +103,8 @@ impl Lease {
         self.claim.get_or_init(|| {
             let key = match &self.of {
                 CallRef::First(first) => first.call.key(),
-                CallRef::Later(first) => first.key().clone(),
+                CallRef::Later(first, 0) => first.key().clone(),
+                CallRef::Later(_, slot) => self.call().key_of(&self.call().site_of_slot(*slot)),
             };
             OwnClaim::new(self.call(), key)
         })
@@ -144,7 +139,7 @@ impl Lease {
     fn listed(&self) -> &Self {
         match &self.of {
             CallRef::First(_) => self,
-            CallRef::Later(first) => first,
+            CallRef::Later(first, _) => first,
         }
     }
 
@@ -190,7 +185,7 @@ impl Lease {
         if !skips_expiry_check && Instant::now() >= state.good_until() {
             return false;
         }
-        if let CallRef::Later(_) = self.of {
+        if let CallRef::Later(..) = self.of {
             state.set_shown_record(self.key(), self.record());
         }
         let phase = match self.call().token {

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use futures_util::future::{join_all, select_all};
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::policy::deadline::first_try;
 use crate::protocol::lease::Lease;
+use crate::protocol::permit;
 use crate::world;
 
 /// Limits how often one waiting call polls the store: a token bucket with [`BURST`] tokens, which gains one token each
@@ -16,7 +19,8 @@ use crate::world;
 /// to poll.
 pub(crate) struct PollLimiter {
     has_subscribed: bool,
-    hints: Option<watch::Receiver<()>>,
+    /// The notifications of the key, or of each slot of a key with permits; none if the store does not notify.
+    hints: Vec<(u8, watch::Receiver<()>)>,
     pause: Duration,
     /// When the bucket is full again.
     full_at: Instant,
@@ -26,42 +30,59 @@ impl PollLimiter {
     pub(crate) fn new() -> Self {
         Self {
             has_subscribed: false,
-            hints: None,
+            hints: Vec::new(),
             pause: REFILL,
             full_at: Instant::now(),
         }
     }
 
-    /// Waits until the record of the key may have changed, but not longer than `until`.
-    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) {
+    /// Waits until the record of the key may have changed, but not longer than `until`. Returns the slot that has changed, if it is known.
+    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) -> Option<u8> {
         if !std::mem::replace(&mut self.has_subscribed, true) {
-            let shared = &lease.call().shared;
-            let subscription = shared.store().subscribe(lease.key());
-            let limit = until.min(Instant::now() + first_try(shared.deadline()));
-            self.hints = timeout_at(limit, subscription).await.ok().flatten();
-            if self.hints.is_some() {
+            self.subscribe(lease, until).await;
+            if !self.hints.is_empty() {
                 // There are no hints of earlier changes, so the call polls once more.
                 self.take_token();
-                return;
+                return None;
             }
         }
         let pause = self.pause.mul_f64(world::jitter());
         let next_poll = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
-        if let Some(hints) = &mut self.hints {
-            let changed = timeout_at(next_poll, hints.changed()).await;
-            if matches!(changed, Ok(Err(_))) {
-                // The subscription has ended. The next pause makes a new subscription.
-                self.hints = None;
-                self.has_subscribed = false;
-                sleep_until(next_poll).await;
-            }
-        } else {
+        let mut slot = None;
+        if self.hints.is_empty() {
             sleep_until(next_poll).await;
+        } else {
+            let hints = self.hints.iter_mut();
+            let hints = hints.map(|(slot, hints)| hints.changed().map_ok(|()| *slot).boxed());
+            let changed = timeout_at(next_poll, select_all(hints)).await;
+            match changed.map(|(changed, ..)| changed) {
+                Ok(Ok(changed)) => slot = Some(changed),
+                Ok(Err(_)) => {
+                    // A subscription has ended. The next pause makes new subscriptions.
+                    self.hints.clear();
+                    self.has_subscribed = false;
+                    sleep_until(next_poll).await;
+                }
+                Err(_) => {}
+            }
         }
         // A key that changes often must not be polled at each change.
         let delay = self.take_token();
         sleep_until(until.min(Instant::now() + delay)).await;
+        slot
+    }
+
+    async fn subscribe(&mut self, lease: &Lease, until: Instant) {
+        let shared = &lease.call().shared;
+        let limit = until.min(Instant::now() + first_try(shared.deadline()));
+        let keys = permit::keys(lease);
+        let subscriptions = keys.iter().map(|(slot, key)| async {
+            let hints = shared.store().subscribe(key).await;
+            hints.map(|hints| (*slot, hints))
+        });
+        let subscribed = timeout_at(limit, join_all(subscriptions)).await;
+        self.hints = subscribed.into_iter().flatten().flatten().collect();
     }
 
     /// Takes the token of one poll. Returns how long the poll must wait for it.

@@ -117,6 +117,7 @@ impl Refusal {
             free_in: None,
             unavailable: None,
             further: None,
+            holders: 1,
         })))
     }
 
@@ -143,6 +144,16 @@ impl Refusal {
         match self.read::<Infallible, _>(NoReplay) {
             Ok(none) => match none {},
             Err(error) => error,
+        }
+    }
+
+    /// The same refusal, if so many calls hold the key.
+    pub(crate) fn held_by(self, holders: usize) -> Self {
+        match self.0 {
+            Why::Error(Error::InProgress(duplicate)) => {
+                Error::InProgress(duplicate.held_by(holders)).into()
+            }
+            why => Self(why),
         }
     }
 
@@ -214,6 +225,7 @@ fn duplicate(
         free_in: Some(left),
         unavailable: None,
         further: call.further,
+        holders: 1,
     })
 }
 

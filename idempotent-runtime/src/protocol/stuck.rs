@@ -50,7 +50,7 @@ fn report_until(lease: &Lease, record: &SeenRecord, until: Instant) {
         return;
     }
     let keys = call.shared.stuck_keys();
-    if !keys.note(&call.site, record.bytes(), until) {
+    if !keys.note(&lease.site_of_slot(), record.bytes(), until) {
         return;
     }
     let holder = if call.shared.logs_holder() {
@@ -69,7 +69,7 @@ fn report_until(lease: &Lease, record: &SeenRecord, until: Instant) {
 #[inline]
 pub(crate) fn report_takeover(lease: &Lease) {
     let call = lease.call();
-    let is_known = call.shared.stuck_keys().take_over(&call.site);
+    let is_known = (call.shared.stuck_keys()).take_over(|| lease.site_of_slot());
     let fence = || lease.claim().fence.get().copied();
     if is_known || call.policy.fence && fence().is_some_and(|fence| fence.took_over) {
         call.emit(EventKind::TookOver, |event| event);

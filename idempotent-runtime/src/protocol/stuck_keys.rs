@@ -1,5 +1,6 @@
 //! The keys that duplicates of this process have met although their holder seems to be dead, for at most [`MOST_KEYS`] keys.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -82,8 +83,8 @@ impl StuckKeys {
 
     /// Forgets the key of a call that has claimed it. Returns whether it became free because its holder did not renew.
     #[inline]
-    pub(crate) fn take_over(&self, site: &Site) -> bool {
-        self.count.load(Ordering::Relaxed) > 0 && self.take_known(site)
+    pub(crate) fn take_over<'a>(&self, site: impl FnOnce() -> Cow<'a, Site>) -> bool {
+        self.count.load(Ordering::Relaxed) > 0 && self.take_known(&site())
     }
 
     fn take_known(&self, site: &Site) -> bool {
@@ -161,11 +162,11 @@ mod tests {
     async fn only_a_key_that_became_free_by_itself_is_taken_over() {
         let (keys, site, record) = (StuckKeys::default(), example(), Bytes::from("one"));
         for (waits, is_over) in [(29, false), (30, true)] {
-            assert!(!keys.take_over(&site));
+            assert!(!keys.take_over(|| Cow::Borrowed(&site)));
             assert!(keys.may_ask(&site, &record, Instant::now()));
             assert!(keys.note(&site, &record, Instant::now() + 30 * SECOND));
             tokio::time::advance(waits * SECOND).await;
-            assert_eq!(keys.take_over(&site), is_over);
+            assert_eq!(keys.take_over(|| Cow::Borrowed(&site)), is_over);
         }
     }
 

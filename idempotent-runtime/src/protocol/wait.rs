@@ -7,16 +7,16 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::error::{Duplicate, Error};
 use crate::policy::deadline::first_try;
 use crate::protocol::claim::{ClaimGuard, NotWon};
 use crate::protocol::fence;
 use crate::protocol::follow::{Following, MayAsk};
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
+use crate::protocol::permit::{self, LastHolder, TakenKey};
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
-use crate::protocol::retry::Backoff;
+use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
 use crate::protocol::stuck;
@@ -34,6 +34,17 @@ pub(crate) async fn claim(lease: Arc<Lease>, refused: Option<Bytes>) -> Result<H
         },
     };
     ask_after(may_ask, RefusedClaims(refused.into_iter().collect())).await
+}
+
+/// Claims a permit of the key. The call follows no other call of this process.
+pub(crate) async fn claim_permit(lease: Arc<Lease>) -> Result<Held, Refusal> {
+    let slot = permit::any_slot(lease.call());
+    let lease = lease.with_slot(slot);
+    let mut claim = ClaimGuard::new(&lease);
+    let answer = StoreAttempt::first(claim.send(), lease.call().shared.deadline()).await;
+    let first_sent = claim.defuse();
+    drop(claim);
+    contend(lease, first_sent, answer).await
 }
 
 /// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
@@ -101,11 +112,10 @@ enum Verdict {
     /// The call may run its body.
     Won(Guard),
     /// This record of another call has the key.
-    Taken(Arc<SeenRecord>, Refusal),
+    Taken(TakenKey),
+    /// The store does not answer, and this record had the key before.
+    StillTaken(TakenKey),
 }
-
-/// The last record that was found, and the end of its lease if it is not renewed.
-type LastHolder = Option<(Arc<SeenRecord>, Instant)>;
 
 impl Waiter {
     /// Claims until this call has the key, or another call has it and no time to wait remains.
@@ -127,13 +137,25 @@ impl Waiter {
                 continue;
             };
             let asked_until = Instant::now();
-            let verdict = self.judge(&mut claim, answer, &mut last_holder, asked_until)?;
-            let (record, refusal) = match verdict {
+            let verdict = self.judge(&mut claim, answer, &last_holder, asked_until)?;
+            let TakenKey { record, refusal } = match verdict {
                 Verdict::Won(guard) => {
                     drop(claim);
                     return Ok(Held::new(lease, guard));
                 }
-                Verdict::Taken(record, refusal) => (record, refusal),
+                Verdict::StillTaken(taken) => taken,
+                Verdict::Taken(taken) => match self.next_slot(&refused_claims, taken).await {
+                    Ok(slot) => {
+                        claim.defuse();
+                        drop(claim);
+                        self.lease = lease.with_slot(slot);
+                        continue;
+                    }
+                    Err(taken) => {
+                        last_holder = taken.holder(asked_until);
+                        taken
+                    }
+                },
             };
             let Some(until) = self.wait_limit(&refusal) else {
                 lease.leave(Some(record));
@@ -143,7 +165,7 @@ impl Waiter {
             lease
                 .in_flight()
                 .set_phase(Phase::Waiting(Arc::clone(&record)));
-            self.poll_limiter.pause(&lease, until).await;
+            let changed = self.poll_limiter.pause(&lease, until).await;
             if until <= Instant::now() && asked_until.elapsed() < FRESH_ANSWER {
                 lease.leave(Some(record));
                 return Err(refusal);
@@ -152,9 +174,26 @@ impl Waiter {
             drop(claim);
             if first_sent.is_none() {
                 // The claim was answered, so the next claim needs a new owner.
-                self.lease = lease.with_new_owner();
+                let slot = changed.unwrap_or_else(|| permit::any_slot(lease.call()));
+                self.lease = lease.with_slot(slot);
             }
         }
+    }
+
+    /// The slot to claim after a slot that is taken. If there is none, the call is refused or waits.
+    async fn next_slot(
+        &mut self,
+        refused_claims: &RefusedClaims,
+        taken: TakenKey,
+    ) -> Result<u8, TakenKey> {
+        let Some(mut round) = self.permit_round.take() else {
+            return Err(taken);
+        };
+        let backoff = self.backoff();
+        let next = round.next(&self.lease, &refused_claims.0, &backoff, taken);
+        let next = next.await;
+        self.permit_round = Some(round);
+        next
     }
 
     /// What the answer to a claim means. An error ends the call.
@@ -162,7 +201,7 @@ impl Waiter {
         &self,
         claim: &mut ClaimGuard<'_>,
         answer: Result<Guard, NotWon>,
-        last_holder: &mut LastHolder,
+        last_holder: &LastHolder,
         asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         match answer {
@@ -172,10 +211,7 @@ impl Waiter {
                 let refusal = self.refusal(&record, false);
                 claim.note_taken(&refusal);
                 stuck::report(&self.lease, &record, &refusal);
-                let duplicate = refusal.plain_error().and_then(Error::duplicate);
-                let free_in = duplicate.and_then(Duplicate::free_in);
-                *last_holder = free_in.map(|free_in| (record.clone(), asked_until + free_in));
-                Ok(Verdict::Taken(record, refusal))
+                Ok(Verdict::Taken(TakenKey { record, refusal }))
             }
             // The store answers, so followers must ask it themselves.
             Err(NotWon::TooLate(late)) => match claim.decide_without_store(late) {
@@ -204,10 +240,10 @@ impl Waiter {
             return Err(refusal);
         }
         match last_holder {
-            Some((record, until)) if asked_until < *until => Ok(Verdict::Taken(
-                Arc::clone(record),
-                self.refusal(record, false),
-            )),
+            Some((record, until)) if asked_until < *until => Ok(Verdict::StillTaken(TakenKey {
+                record: Arc::clone(record),
+                refusal: self.refusal(record, false),
+            })),
             // The lease of the last known holder has expired, so no holder is known.
             _ => match claim.decide_without_store(failure) {
                 Ok(guard) => Ok(Verdict::Won(guard)),

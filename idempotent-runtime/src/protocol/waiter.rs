@@ -11,6 +11,7 @@ use crate::policy::{OnStoreError, Release, Settle};
 use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
+use crate::protocol::permit::PermitRound;
 use crate::protocol::poll_limiter::PollLimiter;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
@@ -23,6 +24,8 @@ pub(crate) struct Waiter {
     pub(crate) lease: Arc<Lease>,
     pub(crate) limits: WaitLimits,
     pub(crate) poll_limiter: PollLimiter,
+    /// The round of a call with permits.
+    pub(crate) permit_round: Option<PermitRound>,
     has_ended: bool,
 }
 
@@ -88,6 +91,11 @@ impl WaitLimits {
 impl Waiter {
     pub(crate) fn new(lease: Arc<Lease>, limits: WaitLimits) -> Self {
         Self {
+            permit_round: lease
+                .call()
+                .policy
+                .most_holders()
+                .map(|_| PermitRound::default()),
             lease,
             limits,
             poll_limiter: PollLimiter::new(),

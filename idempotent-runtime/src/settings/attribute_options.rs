@@ -1,6 +1,6 @@
 //! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.
 
-pub(super) const OPTIONS: [&str; 31] = [
+pub(super) const OPTIONS: [&str; 32] = [
     "key",
     "ttl",
     "release",
@@ -30,6 +30,7 @@ pub(super) const OPTIONS: [&str; 31] = [
     "context",
     "fence",
     "also",
+    "permits",
     "using",
     "crate",
 ];

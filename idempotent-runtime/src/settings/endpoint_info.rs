@@ -75,10 +75,9 @@ impl EndpointInfo {
                     None => Origin::Default,
                 },
             }),
-            settle: (attribute.settle != Settle::default()).then(|| Setting {
-                value: attribute.settle,
-                origin: in_code.clone(),
-            }),
+            settle: (attribute.settle != Settle::default())
+                .then(|| set_in(&in_code, attribute.settle)),
+            permits: (attribute.most_holders()).map(|most| set_in(&in_code, most.into())),
             disabled: None,
         };
         Self::with(name, true, overrides.or(lowest), ignored)
@@ -148,6 +147,11 @@ impl EndpointInfo {
         self.shown.wait.as_ref()
     }
 
+    /// How many calls hold a key at once. `None` if one does, or if that is unknown before the first call.
+    pub fn permits(&self) -> Option<&Setting<u32>> {
+        self.shown.permits.as_ref()
+    }
+
     /// What happens when the store is unavailable. `None` if that is unknown before the first call, or if the store is not
     /// used, as with `tx`.
     pub fn on_store_error(&self) -> Option<&Setting<OnStoreError>> {
@@ -168,6 +172,13 @@ impl EndpointInfo {
     pub fn ignored(&self) -> Vec<String> {
         let line = |ignored: &IgnoredSetting| ignored.describe(&self.name);
         self.ignored.iter().map(line).collect()
+    }
+}
+
+fn set_in<T>(origin: &Origin, value: T) -> Setting<T> {
+    Setting {
+        value,
+        origin: origin.clone(),
     }
 }
 
@@ -193,6 +204,10 @@ impl fmt::Display for EndpointInfo {
                 write!(f, "{joint}{name} = {setting}")?;
                 joint = ", ";
             }
+        }
+        if let Some(setting) = &self.shown.permits {
+            write!(f, "{joint}permits = {setting}")?;
+            joint = ", ";
         }
         if let Some(setting) = &self.shown.on_store_error {
             write!(f, "{joint}on_store_error = {setting}")?;

@@ -202,13 +202,13 @@ mod tests {
                 "IDEMPOTENCE_RELEASE",
                 "true",
                 "can be set only in code, in the attribute; the settings are \
-                 `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`, in capitals",
+                 `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`, in capitals",
             ),
             (
                 "IDEMPOTENCE_COLOUR",
                 "true",
                 "not a setting: variables that begin with `IDEMPOTENCE_` set \
-                 `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`, in capitals",
+                 `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`, in capitals",
             ),
             (
                 "IDEMPOTENCE__ORDERS_PAY__LEESE",

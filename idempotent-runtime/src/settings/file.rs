@@ -139,7 +139,10 @@ impl Reader<'_> {
                     let word = if *value { "true" } else { "false" };
                     overrides.set(name, word, self.origin(key))
                 }
-                DeValue::String(text) if name != "disabled" => overrides
+                DeValue::Integer(number) if name == "permits" => overrides
+                    .set(name, number.as_str(), self.origin(key))
+                    .map_err(|what| format!("`{name}` {place}: {what}")),
+                DeValue::String(text) if name != "disabled" && name != "permits" => overrides
                     .set(name, text, self.origin(key))
                     .map_err(|what| format!("`{name}` {place}: {what}")),
                 other => Err(format!("`{name}` {place}{}", explain_type(name, other))),
@@ -197,6 +200,7 @@ fn explain_type(name: &str, value: &DeValue<'_>) -> String {
         _ if name == "settle" => {
             " must be a word in quotes: write `\"await\"` or `\"background\"`".to_owned()
         }
+        _ if name == "permits" => " must be a number, without quotes".to_owned(),
         _ if name == "disabled" => " must be `true` or `false`, without quotes".to_owned(),
         DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
             format!(": a duration needs a unit: write `\"{number}s\"`")

@@ -6,21 +6,23 @@ use std::time::Duration;
 use super::attribute_options::OPTIONS;
 use super::setting::{Origin, Setting};
 use crate::error::closest::closest;
+use crate::policy::claims::MOST_PERMITS;
 use crate::policy::{OnStoreError, Policy, Release, Settle, duration};
 
 /// The names of the settings.
-pub(super) const NAMES: [&str; 7] = [
+pub(super) const NAMES: [&str; 8] = [
     "ttl",
     "lease",
     "at_least",
     "wait",
+    "permits",
     "on_store_error",
     "settle",
     "disabled",
 ];
 /// The names of the settings, as part of a sentence.
 pub(super) const LIST: &str =
-    "`ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`";
+    "`ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`";
 
 /// Whether `name` is an option that can be set only in the attribute, such as `release`.
 pub(super) fn is_attribute_only(name: &str) -> bool {
@@ -43,6 +45,7 @@ pub(crate) struct Overrides {
     pub(crate) lease: Option<Setting<Duration>>,
     pub(crate) at_least: Option<Setting<Duration>>,
     pub(crate) wait: Option<Setting<Duration>>,
+    pub(crate) permits: Option<Setting<u32>>,
     pub(crate) on_store_error: Option<Setting<OnStoreError>>,
     pub(crate) settle: Option<Setting<Settle>>,
     pub(crate) disabled: Option<Setting<bool>>,
@@ -56,6 +59,11 @@ impl Overrides {
             "lease" => &mut self.lease,
             "at_least" => &mut self.at_least,
             "wait" => &mut self.wait,
+            "permits" => {
+                let value = read_permits(value)?;
+                self.permits = Some(Setting { value, origin });
+                return Ok(());
+            }
             "on_store_error" => {
                 let words = [("refuse", OnStoreError::Refuse), ("run", OnStoreError::Run)];
                 let value = read_word(value, words)?;
@@ -91,6 +99,7 @@ impl Overrides {
             lease: self.lease.or(lower.lease),
             at_least: self.at_least.or(lower.at_least),
             wait: self.wait.or(lower.wait),
+            permits: self.permits.or(lower.permits),
             on_store_error: self.on_store_error.or(lower.on_store_error),
             settle: self.settle.or(lower.settle),
             disabled: self.disabled.or(lower.disabled),
@@ -103,6 +112,9 @@ impl Overrides {
         let at_least = self.at_least.as_ref().map(Setting::value);
         policy.at_least = at_least.or(policy.at_least);
         policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
+        if let Some(permits) = self.permits.as_ref().map(Setting::value) {
+            policy = policy.permits(permits);
+        }
         let on_store_error = self.on_store_error.as_ref().map(Setting::value);
         policy.on_store_error = on_store_error.or(policy.on_store_error);
         policy.settle = (self.settle.as_ref()).map_or(policy.settle, Setting::value);
@@ -114,6 +126,19 @@ impl Overrides {
     pub(super) fn is_disabled(&self) -> bool {
         self.disabled.as_ref().is_some_and(Setting::value)
     }
+}
+
+/// Reads a number of permits.
+fn read_permits(value: &str) -> Result<u32, String> {
+    let permits = value.parse().ok();
+    permits
+        .filter(|permits| (1..=u32::from(MOST_PERMITS)).contains(permits))
+        .ok_or_else(|| {
+            format!(
+                "`{}` is not a number from 1 to {MOST_PERMITS}",
+                value.escape_debug()
+            )
+        })
 }
 
 /// Reads one of two words.
@@ -220,7 +245,15 @@ impl Resolved {
         let disabled = self.named.disabled.as_ref();
         let disabled = disabled.filter(|disabled| attribute.token && disabled.value);
         let disabled = disabled.map(|value| IgnoredSetting::new("disabled", value, WITH_TOKEN));
-        let (ignored, overrides) = (ignored.chain(disabled).collect(), without(dropped));
+        let permits = self.named.permits.as_ref();
+        let permits = permits.filter(|_| attribute.most_holders().is_none());
+        let permits = permits.map(|value| IgnoredSetting::new("permits", value, WITHOUT_PERMITS));
+        let settle = self.named.settle.as_ref();
+        let settle = settle.filter(|settle| does_not_go(attribute, settle));
+        let settle = settle.map(|value| IgnoredSetting::new("settle", value, WITH_PERMITS));
+        let ignored = ignored.chain(disabled).chain(permits).chain(settle);
+        let ignored = ignored.collect();
+        let overrides = without(dropped);
         Applied {
             policy: overrides.apply_to(attribute),
             overrides,
@@ -234,6 +267,10 @@ impl Resolved {
         if attribute.token {
             wanted.disabled = None;
         }
+        if attribute.most_holders().is_none() {
+            wanted.permits = None;
+        }
+        wanted.settle = (wanted.settle).filter(|settle| !does_not_go(attribute, settle));
         wanted
     }
 
@@ -261,6 +298,15 @@ impl Resolved {
     }
 }
 
+/// Whether the setting `settle` does not go with the option `permits` of this attribute.
+fn does_not_go(attribute: Policy, settle: &Setting<Settle>) -> bool {
+    attribute.most_holders().is_some() && settle.value == Settle::Background
+}
+
+const WITH_PERMITS: &str =
+    "with the option `permits` the next call would meet the permit of a call that has returned";
+const WITHOUT_PERMITS: &str =
+    "its body is written for one call at a time: write the option `permits` in its attribute";
 const WITH_TOKEN: &str = "a call with a one-time token is always guarded, because an unguarded body would run without a token";
 
 #[cfg(test)]

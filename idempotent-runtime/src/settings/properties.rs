@@ -22,7 +22,7 @@ fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-const IN_A_FILE: [&str; 29] = [
+const IN_A_FILE: [&str; 30] = [
     "[all]\n",
     "[endpoints.\"a.b\"]\n",
     "[endpoints]\n",
@@ -34,6 +34,7 @@ const IN_A_FILE: [&str; 29] = [
     "lease",
     "at_least",
     "wait",
+    "permits",
     "on_store_error",
     "settle",
     "disabled",

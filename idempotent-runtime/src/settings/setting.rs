@@ -56,6 +56,12 @@ impl fmt::Display for Setting<Settle> {
     }
 }
 
+impl fmt::Display for Setting<u32> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.value, self.origin)
+    }
+}
+
 impl fmt::Display for Setting<bool> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.value, self.origin)

@@ -18,6 +18,8 @@ pub(super) struct KeyPlan {
     pub(super) payloads: bool,
     /// Each body gets a number.
     pub(super) fence: bool,
+    /// How many bodies run at once.
+    pub(super) permits: Option<u32>,
 }
 
 #[derive(Debug, Clone)]
@@ -88,6 +90,7 @@ impl KeyPlan {
             },
             payloads: dice.chance(300),
             fence: false,
+            permits: None,
         }
     }
 
@@ -180,6 +183,9 @@ impl CallPlan {
         }
         if key.release == Release::OnError {
             policy = policy.lease(Duration::from_millis(key.lease));
+        }
+        if let Some(permits) = key.permits {
+            policy = policy.permits(permits);
         }
         if let Some(wait) = self.wait {
             policy = policy.wait(Duration::from_millis(wait));

@@ -198,6 +198,9 @@ impl Caller {
         if let Some(also) = self.plan.also {
             call = call.also(&(also as u64));
         }
+        if let Some(permits) = self.key.permits {
+            call = call.permits(permits);
+        }
         if let Some(lease) = policy.lease {
             call = call.lease(lease);
         }

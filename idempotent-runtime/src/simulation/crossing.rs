@@ -98,6 +98,7 @@ fn account(lease: u64) -> KeyPlan {
         on_lease_lost: OnLeaseLost::Stop,
         payloads: false,
         fence: false,
+        permits: None,
     }
 }
 

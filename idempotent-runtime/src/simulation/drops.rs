@@ -35,6 +35,7 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
         on_lease_lost: OnLeaseLost::Stop,
         payloads: false,
         fence: false,
+        permits: None,
     };
     let call = |key| CallPlan {
         key,

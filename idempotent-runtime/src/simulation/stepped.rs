@@ -34,6 +34,7 @@ fn plan(seed: u64) -> Plan {
         on_lease_lost: dice.pick(&[OnLeaseLost::Continue, OnLeaseLost::Stop]),
         payloads: false,
         fence: false,
+        permits: None,
     }];
     let impatient = dice.chance(300);
     let calls = (0..dice.within(5, 14)).map(|_| CallPlan {

@@ -7,6 +7,7 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
 use tokio::sync::oneshot;
 
+use support::exports::assert_exports_keep_their_permits;
 use support::transfers::{assert_crossing_transfers_end, patient};
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to};
@@ -31,6 +32,13 @@ async fn crossing_transfers_end() {
     let server = RedisServer::start().unwrap();
     let handle = async || patient(RedisStore::connect(&server.url()).await.unwrap());
     assert_crossing_transfers_end([handle().await, handle().await]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exports_keep_their_permits() {
+    let server = RedisServer::start().unwrap();
+    let store = async || RedisStore::connect(&server.url()).await.unwrap();
+    assert_exports_keep_their_permits([store().await, store().await]).await;
 }
 
 /// Calls on two stores that meet on these servers.

@@ -11,12 +11,14 @@ use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, store};
 use support::databases::Kind;
+use support::exports::assert_exports_keep_their_permits;
 use support::transfers::{assert_crossing_transfers_end, patient};
 
 on_every_database! {
     a_call_is_replayed_to_its_duplicates
     a_released_call_runs_again
     crossing_transfers_end
+    exports_keep_their_permits
     a_handle_is_made_from_a_url
     the_doctor_finds_no_problem
 }
@@ -62,6 +64,12 @@ async fn crossing_transfers_end<DB: Fresh>() {
     let url = DB::url();
     let handle = async || patient(SqlStore::<DB>::connect(&url).await.unwrap());
     assert_crossing_transfers_end([handle().await, handle().await]).await;
+}
+
+async fn exports_keep_their_permits<DB: Fresh>() {
+    let url = DB::url();
+    let store = async || SqlStore::<DB>::connect(&url).await.unwrap();
+    assert_exports_keep_their_permits([store().await, store().await]).await;
 }
 
 async fn a_handle_is_made_from_a_url<DB: Fresh>() {

@@ -79,6 +79,15 @@ impl Fingerprint {
         matches!(read.len(), 16 | 32).then(|| Self::new(read))
     }
 
+    /// The fingerprint of a slot of this key: for slot 0 itself, else with another last byte.
+    pub(crate) fn slot(mut self, slot: u8) -> Self {
+        let length = usize::from(self.length);
+        if let Some(last) = self.bytes[..length].last_mut() {
+            *last ^= slot;
+        }
+        self
+    }
+
     fn new(digest: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes[..digest.len()].copy_from_slice(digest);

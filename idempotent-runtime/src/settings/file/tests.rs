@@ -48,7 +48,7 @@ fn every_mistake_is_reported_with_its_line_and_what_to_write() {
         ),
         (
             "[all]\nrelease = true",
-            "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`",
+            "2: `release` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`",
         ),
         (
             "[all]\nttl = 30",
@@ -76,11 +76,11 @@ fn every_mistake_is_reported_with_its_line_and_what_to_write() {
         ),
         (
             "[all]\nreplay_err = true",
-            "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`",
+            "2: `replay_err` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`",
         ),
         (
             "[all]\ncrate = \"shop\"",
-            "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`",
+            "2: `crate` can be set only in code, in the attribute; the settings are `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`",
         ),
         (
             "[all]\nttl = \"101d1000000h\"",
@@ -88,7 +88,7 @@ fn every_mistake_is_reported_with_its_line_and_what_to_write() {
         ),
         (
             "[all]\ncolour = true",
-            "2: unknown setting `colour`: the settings are `ttl`, `lease`, `at_least`, `wait`, `on_store_error`, `settle` and `disabled`",
+            "2: unknown setting `colour`: the settings are `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`",
         ),
         (
             "[all]\non_store_error = \"rum\"",

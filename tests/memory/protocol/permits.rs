@@ -1,0 +1,555 @@
+//! Calls with permits: at most so many hold a key at once.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::future::{Ready, ready};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
+use idempotent_runtime::fingerprint::Fingerprint;
+use idempotent_runtime::private::Held;
+use idempotent_runtime::store::{Bytes, Claim, Store, StoreError, Swap, Wrap, async_trait};
+use idempotent_runtime::{
+    Error, Idempotency, MemoryStore, OnCancel, OnStoreError, Policy, Release, Renew, Settle,
+    StoreErrorKind,
+};
+use tokio::sync::{Barrier, watch};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::protocol::guarded::{Guarded, forever, millis, run, secs};
+use crate::protocol::observed::Observed;
+
+const PERMITS: u32 = 3;
+
+fn policy() -> Policy {
+    Policy::new(secs(10))
+        .release(Release::Always)
+        .permits(PERMITS)
+}
+
+fn nothing() -> Ready<Result<(), ()>> {
+    ready(Ok(()))
+}
+
+async fn held(guarded: &Guarded) -> Held {
+    guarded.call(1).claim().await.unwrap()
+}
+
+async fn refused(guarded: &Guarded) -> Error {
+    guarded.call(1).claim().await.unwrap_err().into_error()
+}
+
+/// How many calls hold the key, if no other can.
+async fn holders(guarded: &Guarded) -> usize {
+    match refused(guarded).await {
+        Error::InProgress(running) => running.holders(),
+        error => panic!("{error}"),
+    }
+}
+
+/// How many permits are free now.
+async fn free(guarded: &Guarded) -> usize {
+    let mut held = Vec::new();
+    while let Ok(permit) = guarded.call(1).claim().await {
+        held.push(permit);
+    }
+    let free = held.len();
+    for permit in held {
+        permit.settle(true).await;
+    }
+    free
+}
+
+/// Two handles on one store, of which each answer takes a moment.
+fn two_processes(policy: Policy) -> [Guarded; 2] {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Delay(millis(5)));
+    let here = Guarded::on(store, policy);
+    let there = here.elsewhere();
+    [here, there]
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_calls_hold_a_key_and_the_error_counts_them() {
+    let here = Guarded::in_memory(policy());
+    let there = here.elsewhere();
+    let one = held(&here).await;
+    let (other, third) = (held(&there).await, held(&here).await);
+    for guarded in [&here, &there] {
+        assert_eq!(holders(guarded).await, 3);
+        guarded.run(2, nothing()).await.unwrap();
+    }
+    one.settle(true).await;
+    assert_eq!(free(&there).await, 1);
+    other.settle(false).await;
+    third.settle(true).await;
+    assert_eq!(free(&there).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_calls_all_run_and_never_more_than_the_permits() {
+    let processes = two_processes(policy().wait(secs(120)));
+    let (running, most) = (Cell::new(0), Cell::new(0));
+    let began = Instant::now();
+    let calls = (0..64).map(|number| {
+        processes[number % 2].run(1, async {
+            running.set(running.get() + 1);
+            most.set(most.get().max(running.get()));
+            sleep(millis(50)).await;
+            running.set(running.get() - 1);
+            Ok(())
+        })
+    });
+    let ended = join_all(calls).await;
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+    assert_eq!(most.get(), 3);
+    let took = began.elapsed();
+    assert!(took < secs(30), "no permit is idle for long: {took:?}");
+}
+
+/// A store that notifies of each removed key, and notes the claims.
+#[derive(Debug, Default)]
+struct Notifying {
+    store: MemoryStore,
+    hints: Mutex<HashMap<String, watch::Sender<()>>>,
+    claims: Mutex<Vec<(String, Bytes)>>,
+}
+
+#[async_trait]
+impl Wrap for Notifying {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        let claim = (key.to_owned(), value.clone());
+        self.claims.lock().unwrap().push(claim);
+        self.store.claim(key, value, ttl).await
+    }
+
+    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let removed = self.store.remove(key, expected).await;
+        if let Some(hints) = self.hints.lock().unwrap().get(key) {
+            hints.send_replace(());
+        }
+        removed
+    }
+
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        let mut hints = self.hints.lock().unwrap();
+        Some(hints.entry(key.to_owned()).or_default().subscribe())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_is_woken_by_any_permit() {
+    for ends in 0..3 {
+        let here = Guarded::on(Notifying::default(), policy().wait(secs(60)));
+        let mut all = vec![held(&here).await, held(&here).await, held(&here).await];
+        let there = here.elsewhere();
+        let waiting = async {
+            there.run(1, nothing()).await.unwrap();
+            Instant::now()
+        };
+        let ending = async {
+            sleep(millis(5010)).await;
+            all.remove(ends).settle(true).await;
+            Instant::now()
+        };
+        let (woken, ended) = tokio::join!(waiting, ending);
+        assert!(woken - ended < millis(2), "{:?}", woken - ended);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_of_its_own_claim_takes_no_permit_from_a_waiting_call() {
+    let store = Arc::new(Notifying::default());
+    let here = Guarded::on(Arc::clone(&store), policy().permits(2).wait(secs(60)));
+    let _all = [held(&here).await, held(&here).await];
+    store.claims.lock().unwrap().clear();
+    let there = here.elsewhere();
+    let waiting = async {
+        there.run(1, nothing()).await.unwrap();
+        Instant::now()
+    };
+    let network = async {
+        sleep(millis(5010)).await;
+        // A permit becomes free without a message, and a copy of a refused claim takes it.
+        let (key, copy) = store.claims.lock().unwrap()[0].clone();
+        let holder = store.store.get(&key).await.unwrap().unwrap();
+        store.store.remove(&key, &holder.value).await.unwrap();
+        let stored = store.store.claim(&key, &copy, secs(11)).await;
+        assert_eq!(stored.unwrap(), Claim::Claimed);
+        // The other permit wakes the call.
+        for (other, hint) in &*store.hints.lock().unwrap() {
+            if *other != key {
+                hint.send_replace(());
+            }
+        }
+        Instant::now()
+    };
+    let (ran, woken) = tokio::join!(waiting, network);
+    assert!(ran - woken < millis(2), "{:?}", ran - woken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_no_longer_than_its_wait() {
+    let here = Guarded::in_memory(policy().wait(secs(5)));
+    let _all = [held(&here).await, held(&here).await, held(&here).await];
+    let began = Instant::now();
+    let observed = Observed::default();
+    let there = observed.on(&here);
+    assert_eq!(holders(&there).await, 3);
+    let waited = began.elapsed();
+    assert!((secs(5)..millis(5100)).contains(&waited), "{waited:?}");
+    assert_eq!(observed.take(), ["waited", "in_progress"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_permit_of_a_killed_holder_is_free_after_its_lease() {
+    let guarded = Guarded::in_memory(policy().renew(Renew::No));
+    let mut killed = Box::pin(guarded.run(1, forever()));
+    assert!(killed.as_mut().now_or_never().is_none());
+    let elsewhere = guarded.elsewhere();
+    assert_eq!(free(&elsewhere).await, 2);
+    sleep(secs(9)).await;
+    assert_eq!(free(&elsewhere).await, 2);
+    sleep(secs(3)).await;
+    assert_eq!(free(&elsewhere).await, 3);
+    drop(killed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_body_keeps_its_permit() {
+    let guarded = Guarded::in_memory(policy());
+    let elsewhere = guarded.elsewhere();
+    let body = async {
+        for _ in 0..50 {
+            sleep(secs(1)).await;
+            assert_eq!(free(&elsewhere).await, 2);
+        }
+        Ok(())
+    };
+    guarded.run(1, body).await.unwrap();
+    assert_eq!(free(&elsewhere).await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_body_leaves_its_permit_as_on_cancel_says() {
+    for (on_cancel, left) in [(OnCancel::Keep, 2), (OnCancel::Release, 3)] {
+        let guarded = Guarded::in_memory(policy().on_cancel(on_cancel));
+        timeout(secs(25), guarded.run(1, forever()))
+            .await
+            .unwrap_err();
+        guarded.settled().await;
+        assert_eq!(free(&guarded).await, left);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_at_any_instant_before_its_body_holds_nothing() {
+    for after in 1..40 {
+        let [here, there] = two_processes(policy().wait(secs(60)));
+        let two = [held(&there).await, held(&there).await];
+        let ended = timeout(millis(after), async {
+            held(&here).await.settle(true).await
+        });
+        let _ = ended.await;
+        here.settled().await;
+        for permit in two {
+            permit.settle(true).await;
+        }
+        let there = Guarded {
+            policy: policy(),
+            ..there
+        };
+        assert_eq!(free(&there).await, 3, "{after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_permits_holds_one_of_them() {
+    let here = Guarded::in_memory(policy());
+    let before = Guarded {
+        policy: Policy::new(secs(10)).release(Release::Always),
+        ..here.elsewhere()
+    };
+    let old = held(&before).await;
+    assert_eq!(free(&here).await, 2);
+    let all = [held(&here).await, held(&here).await];
+    assert_eq!(holders(&here).await, 3);
+    old.settle(true).await;
+    assert_eq!(free(&here).await, 1);
+    drop(all);
+}
+
+#[derive(Debug)]
+enum Ended {
+    Refused(Error),
+    Unknown,
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_whose_outcome_is_unknown_is_held_for_its_ttl() {
+    let idempotency = Idempotency::new(MemoryStore::new());
+    let export = |body: Result<(), Ended>| {
+        let call = idempotency.call("exports").key(&1).permits(2);
+        let call = call.ttl(secs(10)).release(Release::Always);
+        let call = call.hold_err(|ended: &Ended| matches!(ended, Ended::Unknown));
+        call.run(async { body })
+    };
+    let code = |ended| match ended {
+        Err(Ended::Refused(error)) => error.code(),
+        _ => "ended",
+    };
+    assert_eq!(code(export(Err(Ended::Unknown)).await), "ended");
+    for _ in 0..5 {
+        export(Ok(())).await.expect("the other permit is free");
+    }
+    assert_eq!(code(export(Err(Ended::Unknown)).await), "ended");
+    assert_eq!(code(export(Ok(())).await), "outcome_unknown");
+    sleep(secs(11)).await;
+    export(Ok(())).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_holder_that_does_not_renew_is_reported_once() {
+    let dead = Guarded::in_memory(policy());
+    let all = [held(&dead).await, held(&dead).await, held(&dead).await];
+    let keys = dead.store.list("idem:", None, 10).await.unwrap().unwrap();
+    for permit in all {
+        permit.settle(true).await;
+    }
+    // Their process claimed them 6 s ago, for 11 s, and renewed none.
+    let since = humantime::format_rfc3339_millis(SystemTime::now() - secs(6));
+    for (number, key) in keys.records.iter().enumerate() {
+        let record = format!(
+            "idem1 R owner=0000000000000000000000000000000{number} payload=- since={since} for=11000ms by=web-3:4242 codec=-\n"
+        );
+        let record = Bytes::from(record);
+        let claim = dead.store.claim(&key.key, &record, secs(5)).await;
+        assert_eq!(claim.unwrap(), Claim::Claimed);
+    }
+    let observed = Observed::default();
+    let here = observed.on(&dead);
+    for _ in 0..5 {
+        assert_eq!(holders(&here).await, 3);
+        here.settled().await;
+    }
+    let mut events = observed.take();
+    events.sort();
+    assert_eq!(events[..5], ["in_progress"; 5]);
+    assert_eq!(events[5..], ["stuck"; 3]);
+    sleep(secs(6)).await;
+    here.run(1, nothing()).await.unwrap();
+    assert_eq!(observed.take(), ["took_over", "executed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_finds_all_holders_by_the_digits_of_a_log_line_and_frees_one() {
+    let here = Guarded::in_memory(policy().permits(2));
+    let all = [held(&here).await, held(&here).await];
+    let there = here.elsewhere();
+    let text = refused(&there).await.to_string();
+    let digits = Fingerprint::of(&(1_u64,)).unwrap().to_string();
+    assert!(text.contains(&digits[..8]), "{text}");
+    let idempotency = &there.idempotency;
+    let found = idempotency.peek_digits("test.pay", &digits[..8]).await;
+    let found = found.unwrap().expect("the store lists its keys");
+    assert_eq!(found.len(), 2);
+    assert!(idempotency.forget(&found[0]).await.unwrap());
+    assert_eq!(free(&there).await, 1);
+    drop(all);
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_stay_taken_for_at_least_their_time() {
+    let guarded = Guarded::in_memory(policy().at_least(secs(5)));
+    for _ in 0..3 {
+        guarded.run(1, nothing()).await.unwrap();
+        sleep(secs(1)).await;
+    }
+    assert_eq!(holders(&guarded).await, 3);
+    sleep(millis(2100)).await;
+    assert_eq!(
+        free(&Guarded {
+            policy: policy(),
+            ..guarded
+        })
+        .await,
+        1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_free_permit_costs_one_round_trip_and_a_refusal_reads_the_others_at_once() {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    guarded.run(1, nothing()).await.unwrap();
+    assert_eq!((store.counts().claim, store.counts().remove), (1, 1));
+    assert_eq!(store.counts().total(), 2);
+    let _all = [
+        held(&guarded).await,
+        held(&guarded).await,
+        held(&guarded).await,
+    ];
+    store.reset();
+    assert_eq!(holders(&guarded).await, 3);
+    assert_eq!((store.counts().claim, store.counts().get), (1, 2));
+    assert_eq!(store.counts().total(), 3);
+
+    // Three answers, one after another: the claim, the other permits, and the claim of the one that is free.
+    let [here, there] = two_processes(policy());
+    let _two = [held(&here).await, held(&here).await];
+    let began = Instant::now();
+    there.run(1, nothing()).await.unwrap();
+    assert!(began.elapsed() <= millis(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_answer_decides_as_with_one_holder() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    let _two = [held(&guarded).await, held(&guarded).await];
+    store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+    assert_eq!(refused(&guarded).await.code(), "store_unavailable");
+    let running = Guarded {
+        policy: policy().on_store_error(OnStoreError::Run),
+        ..guarded.clone()
+    };
+    running.run(1, nothing()).await.unwrap();
+
+    // A waiting call waits on while the leases of the holders last.
+    store.heal();
+    let third = held(&guarded).await;
+    let waiting = Guarded {
+        policy: policy().wait(secs(60)),
+        ..guarded.elsewhere()
+    };
+    let outage = async {
+        sleep(secs(1)).await;
+        store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+        sleep(secs(4)).await;
+        store.heal();
+        third.settle(true).await;
+    };
+    let (ran, ()) = tokio::join!(waiting.run(1, nothing()), outage);
+    ran.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_takes_no_second_permit() {
+    for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let guarded = Guarded::on(store.clone(), policy());
+        store.next(Op::Claim, fault);
+        let permit = held(&guarded).await;
+        assert_eq!(store.remaining_faults(), 0);
+        assert_eq!(free(&guarded.elsewhere()).await, 2);
+        permit.settle(true).await;
+        assert_eq!(free(&guarded.elsewhere()).await, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn options_that_do_not_go_with_permits_are_refused() {
+    let policies = [
+        policy().permits(0),
+        policy().permits(101),
+        policy().permits(u32::MAX),
+        policy().release(Release::OnError),
+        policy().release(Release::Never),
+        policy().fence(),
+        policy().replay(),
+        policy().tx(),
+        policy().settle(Settle::Background),
+    ];
+    for policy in policies {
+        let refused = refused(&Guarded::in_memory(policy)).await;
+        assert_eq!(refused.code(), "invalid_policy", "{policy:?}");
+    }
+    let guarded = Guarded::in_memory(policy());
+    let (mut also, mut payload) = (guarded.call(1), guarded.call(1));
+    also.also();
+    also.also_part(&2);
+    payload.payload(&2);
+    for call in [also, payload] {
+        let refused = call.claim().await.unwrap_err().into_error();
+        assert_eq!(refused.code(), "invalid_policy");
+    }
+}
+
+/// Reads the key, and ignores the answer to the claim: look, then put.
+#[derive(Debug)]
+struct LooksThenPuts(MemoryStore);
+
+#[async_trait]
+impl Wrap for LooksThenPuts {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.0
+    }
+
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        if let Some(entry) = self.0.get(key).await? {
+            return Ok(Claim::Taken(entry.value));
+        }
+        yield_now().await;
+        self.0.claim(key, value, ttl).await?;
+        Ok(Claim::Claimed)
+    }
+}
+
+/// The most bodies at once, of 24 calls that start together on threads.
+async fn most_at_once(store: impl Store) -> usize {
+    let guarded = Guarded::on(store, policy());
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let start = Arc::new(Barrier::new(24));
+    let calls = (0..24).map(|_| {
+        let (guarded, start) = (guarded.elsewhere(), Arc::clone(&start));
+        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
+        tokio::spawn(async move {
+            start.wait().await;
+            let body = async {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                for _ in 0..50 {
+                    yield_now().await;
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(())
+            };
+            let _ = run(guarded.call(1), body).await;
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    most.load(Ordering::SeqCst)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_race_hold_no_more_permits_and_a_broken_store_is_found() {
+    let mut most = 0;
+    for _ in 0..20 {
+        most = most.max(most_at_once(MemoryStore::new()).await);
+    }
+    assert_eq!(most, 3);
+    let control = async { while most_at_once(LooksThenPuts(MemoryStore::new())).await <= 3 {} };
+    let found = timeout(secs(60), control).await;
+    found.expect("the race is found");
+}
