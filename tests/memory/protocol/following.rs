@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt as _;
 use idempotence::testkit::{Fault, FaultyStore, Op};
@@ -311,4 +311,27 @@ async fn a_claim_polled_too_late_is_not_reported_as_an_outage_to_followers() {
     let (other, ()) = tokio::join!(other, late);
     let outcome = other.map_err(|failed| failed.refusal().is_unavailable());
     assert_ne!(outcome, Err(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_calls_run_in_the_order_in_which_they_came() {
+    let policy = Policy::new(secs(60)).release(Release::Always);
+    let guarded = Guarded::in_memory(policy.wait(secs(60)));
+    let ran = Arc::new(Mutex::new(Vec::new()));
+    let calls = (0..64).map(|number| {
+        let (guarded, ran) = (guarded.clone(), Arc::clone(&ran));
+        tokio::spawn(async move {
+            sleep(millis(number)).await;
+            let body = async {
+                ran.lock().unwrap().push(number);
+                sleep(millis(100)).await;
+                Ok(())
+            };
+            guarded.run(1, body).await.unwrap();
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        call.await.unwrap();
+    }
+    assert!(ran.lock().unwrap().iter().copied().eq(0..64), "{ran:?}");
 }
