@@ -28,6 +28,8 @@ pub enum Variant {
     FreesOneKey,
     /// A dropped call withdraws only the last claim.
     WithdrawsLastKey,
+    /// A claim of all keys in one step claims the free ones, also if one is taken.
+    ClaimsFreeKeys,
     /// A key that is named twice is claimed twice, each time by a new owner.
     ClaimsEqualKeys,
 }

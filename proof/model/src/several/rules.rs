@@ -130,7 +130,11 @@ fn everything_ends(search: &Search<Config>, state: &State) -> bool {
     let by_itself = |action: &Action| {
         matches!(
             action,
-            Action::Claim(_) | Action::End(_) | Action::Free(_) | Action::Tick { late: None }
+            Action::Claim(_)
+                | Action::ClaimAll(_)
+                | Action::End(_)
+                | Action::Free(_)
+                | Action::Tick { late: None }
         )
     };
     has_ended || search.goes_on(state, by_itself)

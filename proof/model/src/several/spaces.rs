@@ -103,6 +103,16 @@ pub fn wrong() -> Vec<(Config, Rule)> {
         ),
         (
             wrong(
+                "free keys are claimed beside a taken one",
+                Variant::ClaimsFreeKeys,
+                |it| {
+                    it.calls = vec![vec![0, 1], vec![1]];
+                },
+            ),
+            Rule::AllOrNone,
+        ),
+        (
+            wrong(
                 "no renewal while a call waits",
                 Variant::RenewsOnlyWhileItRuns,
                 |it| {

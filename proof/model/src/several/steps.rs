@@ -10,6 +10,9 @@ use crate::search::{Steps, of_module};
 pub enum Action {
     /// A call claims its next key, and is answered.
     Claim(u8),
+    /// A call claims all its keys in one step, and is answered. A call may also begin with its first key, because a store may not
+    /// claim these keys together, or answers too late.
+    ClaimAll(u8),
     /// The body ends.
     End(u8),
     /// A call frees its last key.
@@ -32,7 +35,8 @@ impl Steps for Config {
         for id in state.ids() {
             let call = state.call(id);
             match call.phase {
-                Phase::NotStarted | Phase::Claiming => actions.push(Action::Claim(id)),
+                Phase::NotStarted => actions.extend([Action::Claim(id), Action::ClaimAll(id)]),
+                Phase::Claiming => actions.push(Action::Claim(id)),
                 Phase::Running => actions.push(Action::End(id)),
                 Phase::Freeing => actions.push(Action::Free(id)),
                 Phase::Ended => {}
@@ -58,6 +62,7 @@ impl Steps for Config {
     fn step(&self, state: &mut State, action: Action) -> bool {
         match action {
             Action::Claim(id) => self.claim(state, id),
+            Action::ClaimAll(id) => self.claim_all(state, id),
             Action::End(id) => {
                 let call = state.call_mut(id);
                 (call.phase, call.end) = (Phase::Freeing, End::Done);
@@ -110,6 +115,26 @@ impl Config {
         let meets = |other| state.call(other).phase == Phase::Running && shares(other);
         if others.into_iter().any(meets) {
             state.report_broken(Rule::OneBody);
+        }
+    }
+
+    /// If a key is taken, a call that waits goes on with one key after another.
+    fn claim_all(&self, state: &mut State, id: u8) {
+        let order = self.order(id);
+        let is_free = |key: &&u8| state.keys[usize::from(**key)].is_none();
+        let free: Vec<_> = order.iter().filter(is_free).copied().collect();
+        if free.len() == order.len() {
+            return (0..order.len()).for_each(|_| self.claim(state, id));
+        }
+        if self.is(Variant::ClaimsFreeKeys) {
+            let remaining = self.lease + 1;
+            for key in free {
+                *state.key(key) = Some(Claim { by: id, remaining });
+            }
+        }
+        state.call_mut(id).phase = Phase::Claiming;
+        if !self.waits {
+            self.withdraw(state, id, End::Refused);
         }
     }
 
