@@ -3,8 +3,8 @@
 use idempotent_runtime::store::{Bytes, ClaimAll};
 use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
 
-use crate::blocked::Blocked;
 use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
+use support::blocked::Blocked;
 
 static VALUE: Bytes = crate::store::databases::VALUE;
 
