@@ -46,16 +46,13 @@ pub(crate) async fn claim<C: StoreClient>(
 
 /// Reads the place of a taken key, counted from 1, and the stored value after a space.
 fn taken(reply: &[u8]) -> Result<ClaimAll, RedisError> {
-    let (place, stored) = reply.split_at(reply.iter().take_while(|byte| **byte != b' ').count());
-    let place = std::str::from_utf8(place).ok();
-    let place = place.and_then(|place| place.parse::<usize>().ok()?.checked_sub(1));
-    match (place, stored) {
-        (Some(place), [_, stored @ ..]) => {
-            Ok(ClaimAll::Taken(place, Bytes::copy_from_slice(stored)))
-        }
-        _ => {
-            let message = "the script has another answer";
-            Err(RedisError::from((ErrorKind::UnexpectedReturnType, message)))
-        }
-    }
+    let space = reply.iter().position(|byte| *byte == b' ');
+    let taken = space.and_then(|space| {
+        let place = std::str::from_utf8(&reply[..space]).ok()?;
+        let place = place.parse::<usize>().ok()?.checked_sub(1)?;
+        let stored = Bytes::copy_from_slice(&reply[space + 1..]);
+        Some(ClaimAll::Taken(place, stored))
+    });
+    let message = "the script has another answer";
+    taken.ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, message)))
 }
