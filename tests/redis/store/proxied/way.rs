@@ -5,6 +5,7 @@ use std::time::Duration;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, Release};
 
 /// The policy and the outcome of a call.
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) release: Release,
