@@ -3,17 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
-use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
+use aws_sdk_dynamodb::{Client, Error};
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
@@ -91,7 +87,7 @@ impl Records {
                 .expression_attribute_values(":now", number(sent.earliest))
                 .return_values_on_condition_check_failure(AllOld);
             if let Err(refused) = put.send().await {
-                let stored = record_of(&self.found(&refused)?.unwrap_or_default());
+                let stored = record_of(&self.found(refused)?.unwrap_or_default());
                 return Ok(if stored == *value {
                     Claim::Claimed
                 } else {
@@ -148,7 +144,7 @@ impl Records {
             }
             let update = update.update_expression(format!("SET {}", sets.join(", ")));
             if let Err(refused) = update.send().await {
-                return Ok(other(self.found(&refused)?, sent, Some(value)));
+                return Ok(other(self.found(refused)?, sent, Some(value)));
             }
             if ttl.is_none() || !self.clock.was_late(sent, self.margin) {
                 return Ok(Swap::Done);
@@ -172,7 +168,7 @@ impl Records {
             .return_values_on_condition_check_failure(AllOld);
         match delete.send().await {
             Ok(_) => Ok(Swap::Done),
-            Err(refused) => Ok(other(self.found(&refused)?, sent, None)),
+            Err(refused) => Ok(other(self.found(refused)?, sent, None)),
         }
     }
 
@@ -244,14 +240,18 @@ impl Records {
     }
 
     /// The item that refused a condition.
-    fn found<E>(&self, error: &SdkError<E, HttpResponse>) -> Result<Option<Item>, StoreError>
+    fn found<E>(&self, error: SdkError<E, HttpResponse>) -> Result<Option<Item>, StoreError>
     where
-        E: Conditional + std::error::Error + ProvideErrorMetadata + 'static,
+        E: std::error::Error + ProvideErrorMetadata + 'static,
+        Error: From<SdkError<E, HttpResponse>>,
     {
-        match error.as_service_error().and_then(Conditional::refused) {
-            Some(refused) => Ok(refused.item().cloned()),
-            None => Err(self.error(error)),
+        if error.code() != Some("ConditionalCheckFailedException") {
+            return Err(self.error(&error));
         }
+        Ok(match Error::from(error) {
+            Error::ConditionalCheckFailedException(refused) => refused.item,
+            _ => None,
+        })
     }
 
     fn check_size(&self, key: &str, value: &Bytes) -> Result<(), StoreError> {
@@ -285,26 +285,6 @@ impl Records {
         error.reason("does not tell the time").place(self.place())
     }
 }
-
-/// An error that may be a refused condition.
-trait Conditional {
-    fn refused(&self) -> Option<&ConditionalCheckFailedException>;
-}
-
-macro_rules! conditional {
-    ($($error:ident)+) => {
-        $(impl Conditional for $error {
-            fn refused(&self) -> Option<&ConditionalCheckFailedException> {
-                match self {
-                    Self::ConditionalCheckFailedException(refused) => Some(refused),
-                    _ => None,
-                }
-            }
-        })+
-    };
-}
-
-conditional! { PutItemError UpdateItemError DeleteItemError }
 
 /// The record of an item.
 pub(crate) fn record_of(item: &Item) -> Bytes {

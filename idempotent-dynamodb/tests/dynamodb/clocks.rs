@@ -5,6 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use aws_smithy_async::time::TimeSource;
 use idempotence::dynamodb::aws_sdk_dynamodb::Client;
+use idempotence::dynamodb::aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
 use idempotence::store::{Bytes, Claim, Level};
 use idempotence::{Durability, DynamoDbStore, Error, Idempotency, Store as _};
 use idempotence_test_servers::MotoServer;
@@ -110,6 +113,35 @@ async fn the_doctor_finds_a_wrong_clock_and_a_table_that_does_not_fit() {
         (found[0].level(), found[0].found()),
         (Level::Fine, "the table clocks of DynamoDB is ready")
     );
+
+    let client = setup::client(&MotoServer::shared().unwrap().endpoint());
+    let (id, key) = (AttributeDefinition::builder(), KeySchemaElement::builder());
+    let id = id
+        .attribute_name("pk")
+        .attribute_type(ScalarAttributeType::S);
+    let key = key.attribute_name("pk").key_type(KeyType::Hash);
+    let create = client
+        .create_table()
+        .table_name("misfit")
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(id.build().unwrap())
+        .key_schema(key.build().unwrap());
+    create.send().await.unwrap();
+    let found = DynamoDbStore::new(&client, "misfit")
+        .examine("key", MINUTE)
+        .await;
+    let texts: Vec<_> = found.iter().map(|one| (one.level(), one.found())).collect();
+    let expected = [
+        (
+            Level::Problem,
+            "the key of the table misfit is not the attribute `id` alone",
+        ),
+        (
+            Level::Warning,
+            "the table has no TTL attribute: expired records stay, and you pay for them",
+        ),
+    ];
+    assert_eq!(texts, expected);
 
     for (ahead, level, text) in [
         (120, Level::Warning, " s ahead of the clock of DynamoDB"),
