@@ -12,7 +12,7 @@ const PLAN: [(&str, usize); 31] = [
     ("attribute.md", 1930),
     ("choosing.md", 670),
     ("command.md", 330),
-    ("dynamodb.md", 410),
+    ("dynamodb.md", 440),
     ("errors.md", 1120),
     ("etcd.md", 400),
     ("faq.md", 830),

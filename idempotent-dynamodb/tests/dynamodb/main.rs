@@ -10,6 +10,7 @@ use idempotence_test_servers::MotoServer;
 
 mod clocks;
 mod faults;
+mod lambda;
 mod proxy;
 mod setup;
 mod transactions;

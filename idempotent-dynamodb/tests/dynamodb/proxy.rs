@@ -99,7 +99,7 @@ impl Shared {
     }
 }
 
-fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
+pub(crate) fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
     let mut part = vec![0; 64 << 10];
     loop {
