@@ -143,7 +143,7 @@ impl Store for DynamoDbStore {
         Durability::Quorum
     }
 
-    fn resolution(&self, _ttl: Duration) -> Duration {
+    fn expiry_slack(&self, _ttl: Duration) -> Duration {
         // The unit of `Date`, and a request of a second.
         self.0.margin + Duration::from_secs(2)
     }
