@@ -1,11 +1,13 @@
 //! Prints the tables of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
-//! the same pool, in tables with ten thousand and two million other rows. All contenders take turns in one process.
+//! the same pool, in tables with ten thousand and two million other rows, and the dedup row through other libraries. All contenders
+//! take turns in one process.
 //!
 //! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`. With `IDEMPOTENCE_SHORT=1` the run is short. With
 //! `IDEMPOTENCE_TIMES=1` it prints only where the processor time goes.
 
 use std::time::Duration;
 
+use idempotence::sql::sqlx::Postgres;
 use idempotence_benches::on_sql::{Contest, OnSql, ROWS, Statements, TASKS, TRANSACTIONS};
 use idempotence_benches::rounds::{
     Rounds, Values, latency_text, machine, per_second, rounds, tasks_text,
@@ -16,6 +18,9 @@ fn main() {
     if is_asked_for("postgres") {
         let on_postgres = OnSql::postgres();
         on(&on_postgres);
+        if !is_asked_for_times() {
+            through_libraries(&on_postgres);
+        }
         show(on_postgres.plans());
     }
     if is_asked_for("mariadb") {
@@ -103,6 +108,21 @@ fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
             print!(" {:.1} |", usage.connections);
         }
         println!();
+    }
+}
+
+/// Prints the table of the other libraries.
+fn through_libraries(on_sql: &OnSql<Postgres>) {
+    let version = &on_sql.version;
+    println!("\n| {version}: begin, dedup, insert, commit | attribute | by hand | of by hand |");
+    println!("| --- | ---: | ---: | ---: |");
+    for tasks in TRANSACTIONS {
+        for (library, laps) in on_sql.libraries(tasks) {
+            let rounds = Rounds::run(&laps, rounds().min(9), Duration::from_millis(150));
+            rounds.print(&format!("{library}, {}", tasks_text(tasks)), |seconds| {
+                per_second(tasks, seconds)
+            });
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Contenders in tables of private databases.
 
 mod contenders;
+mod libraries;
 mod statements;
 
 use std::fs;

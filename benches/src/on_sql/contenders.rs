@@ -19,7 +19,7 @@ pub(super) const RECORD_LEN: usize = 120;
 const PREFIX: &str = "idem:";
 
 /// The same of a row in a transaction.
-const PREFIX_IN_TX: &str = "idem:#tx:";
+pub(super) const PREFIX_IN_TX: &str = "idem:#tx:";
 
 /// How long a key is taken, in microseconds: the lease of the attribute and its grace.
 const EXPIRY: i64 = 33_000_000;

@@ -22,6 +22,10 @@ pub(super) fn number(user_id: u64) -> String {
 
 /// The statements by hand for each database.
 pub trait Statements: Database {
+    /// Inserts the row of a key by hand, unless a live row exists.
+    const PUT: &'static str;
+    /// Inserts an order.
+    const ORDER: &'static str;
     /// Reads the version.
     const VERSION: &'static str;
     /// Reads how many transactions have written something. `None`: the database does not count them.
@@ -77,6 +81,8 @@ macro_rules! statements {
         $($constant:item)*
     ) => {
         impl Statements for $database {
+            const PUT: &'static str = $put;
+            const ORDER: &'static str = $order;
             $($constant)*
 
             async fn apply(pool: &Pool<Self>, statement: &str) {
@@ -90,7 +96,7 @@ macro_rules! statements {
             }
 
             async fn put_row(connection: &mut $connection, key: &str, value: &[u8], micros: i64) -> u64 {
-                let put = query($put).bind($key(key)).bind(value).bind(micros);
+                let put = query(Self::PUT).bind($key(key)).bind(value).bind(micros);
                 connection.execute(put).await.expect("an answer").rows_affected()
             }
 
@@ -100,7 +106,7 @@ macro_rules! statements {
             }
 
             async fn order(connection: &mut $connection, number: &str) {
-                let order = query($order).bind(number).bind(1_i64);
+                let order = query(Self::ORDER).bind(number).bind(1_i64);
                 connection.execute(order).await.expect("an answer");
             }
 
@@ -136,7 +142,7 @@ macro_rules! statements {
 statements! {
     Postgres, sql::sqlx::PgConnection, std::convert::identity::<&str>,
     put: "INSERT INTO by_hand (key, value, expires_at) \
-          VALUES ($1, $2, statement_timestamp() + $3 * interval '1 microsecond') \
+          VALUES ($1, $2, statement_timestamp() + $3::bigint * interval '1 microsecond') \
           ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
           WHERE by_hand.expires_at <= statement_timestamp()",
     remove: "DELETE FROM by_hand WHERE key = $1 AND value = $2",
