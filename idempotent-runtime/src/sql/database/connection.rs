@@ -11,8 +11,8 @@ use super::Database;
 ///
 /// So `tx`, `&mut tx` and `&mut *tx` are all accepted.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a transaction or a connection of sqlx 0.9, which this crate needs",
-    note = "a transaction of another version of sqlx has the same name: depend on sqlx 0.9, or take the types of sqlx from `idempotence::sql::sqlx`",
+    message = "`{Self}` is not a transaction or a connection of sqlx 0.9, which this function needs",
+    note = "with another library write the statement yourself, as the docs of `idempotence::sql` show; a transaction of another version of sqlx has the same name",
     note = "pass a `&mut Transaction<'_, Postgres | MySql | Sqlite>` or a `&mut PgConnection | MySqlConnection | SqliteConnection`: call `pool.begin().await?` for a transaction",
     note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]
