@@ -1,27 +1,23 @@
 //! Calls with permits: at most so many hold a key at once.
 
-use std::cell::Cell;
-use std::collections::HashMap;
+mod race;
+mod waiting;
+
 use std::future::{Ready, ready};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::private::Held;
-use idempotent_runtime::store::{Bytes, Claim, Store, StoreError, Swap, Wrap, async_trait};
+use idempotent_runtime::store::{Bytes, Claim};
 use idempotent_runtime::{
     Error, Idempotency, MemoryStore, OnCancel, OnStoreError, Policy, Release, Renew, Settle,
     StoreErrorKind,
 };
-use tokio::sync::{Barrier, watch};
-use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::protocol::guarded::{Guarded, forever, millis, run, secs};
+use crate::protocol::guarded::{Guarded, forever, millis, secs};
 use crate::protocol::observed::Observed;
 
 const PERMITS: u32 = 3;
@@ -89,127 +85,6 @@ async fn so_many_calls_hold_a_key_and_the_error_counts_them() {
     other.settle(false).await;
     third.settle(true).await;
     assert_eq!(free(&there).await, 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn waiting_calls_all_run_and_never_more_than_the_permits() {
-    let processes = two_processes(policy().wait(secs(120)));
-    let (running, most) = (Cell::new(0), Cell::new(0));
-    let began = Instant::now();
-    let calls = (0..64).map(|number| {
-        processes[number % 2].run(1, async {
-            running.set(running.get() + 1);
-            most.set(most.get().max(running.get()));
-            sleep(millis(50)).await;
-            running.set(running.get() - 1);
-            Ok(())
-        })
-    });
-    let ended = join_all(calls).await;
-    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
-    assert_eq!(most.get(), 3);
-    let took = began.elapsed();
-    assert!(took < secs(30), "no permit is idle for long: {took:?}");
-}
-
-/// A store that notifies of each removed key, and notes the claims.
-#[derive(Debug, Default)]
-struct Notifying {
-    store: MemoryStore,
-    hints: Mutex<HashMap<String, watch::Sender<()>>>,
-    claims: Mutex<Vec<(String, Bytes)>>,
-}
-
-#[async_trait]
-impl Wrap for Notifying {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.store
-    }
-
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        let claim = (key.to_owned(), value.clone());
-        self.claims.lock().unwrap().push(claim);
-        self.store.claim(key, value, ttl).await
-    }
-
-    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let removed = self.store.remove(key, expected).await;
-        if let Some(hints) = self.hints.lock().unwrap().get(key) {
-            hints.send_replace(());
-        }
-        removed
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        let mut hints = self.hints.lock().unwrap();
-        Some(hints.entry(key.to_owned()).or_default().subscribe())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiting_call_is_woken_by_any_permit() {
-    for ends in 0..3 {
-        let here = Guarded::on(Notifying::default(), policy().wait(secs(60)));
-        let mut all = vec![held(&here).await, held(&here).await, held(&here).await];
-        let there = here.elsewhere();
-        let waiting = async {
-            there.run(1, nothing()).await.unwrap();
-            Instant::now()
-        };
-        let ending = async {
-            sleep(millis(5010)).await;
-            all.remove(ends).settle(true).await;
-            Instant::now()
-        };
-        let (woken, ended) = tokio::join!(waiting, ending);
-        assert!(woken - ended < millis(2), "{:?}", woken - ended);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_late_copy_of_its_own_claim_takes_no_permit_from_a_waiting_call() {
-    let store = Arc::new(Notifying::default());
-    let here = Guarded::on(Arc::clone(&store), policy().permits(2).wait(secs(60)));
-    let _all = [held(&here).await, held(&here).await];
-    store.claims.lock().unwrap().clear();
-    let there = here.elsewhere();
-    let waiting = async {
-        there.run(1, nothing()).await.unwrap();
-        Instant::now()
-    };
-    let network = async {
-        sleep(millis(5010)).await;
-        // A permit becomes free without a message, and a copy of a refused claim takes it.
-        let (key, copy) = store.claims.lock().unwrap()[0].clone();
-        let holder = store.store.get(&key).await.unwrap().unwrap();
-        store.store.remove(&key, &holder.value).await.unwrap();
-        let stored = store.store.claim(&key, &copy, secs(11)).await;
-        assert_eq!(stored.unwrap(), Claim::Claimed);
-        // The other permit wakes the call.
-        for (other, hint) in &*store.hints.lock().unwrap() {
-            if *other != key {
-                hint.send_replace(());
-            }
-        }
-        Instant::now()
-    };
-    let (ran, woken) = tokio::join!(waiting, network);
-    assert!(ran - woken < millis(2), "{:?}", ran - woken);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_waits_no_longer_than_its_wait() {
-    let here = Guarded::in_memory(policy().wait(secs(5)));
-    let _all = [held(&here).await, held(&here).await, held(&here).await];
-    let began = Instant::now();
-    let observed = Observed::default();
-    let there = observed.on(&here);
-    assert_eq!(holders(&there).await, 3);
-    let waited = began.elapsed();
-    assert!((secs(5)..millis(5100)).contains(&waited), "{waited:?}");
-    assert_eq!(observed.take(), ["waited", "in_progress"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -490,66 +365,4 @@ async fn options_that_do_not_go_with_permits_are_refused() {
         let refused = call.claim().await.unwrap_err().into_error();
         assert_eq!(refused.code(), "invalid_policy");
     }
-}
-
-/// Reads the key, and ignores the answer to the claim: look, then put.
-#[derive(Debug)]
-struct LooksThenPuts(MemoryStore);
-
-#[async_trait]
-impl Wrap for LooksThenPuts {
-    type Inner = MemoryStore;
-
-    fn inner(&self) -> &MemoryStore {
-        &self.0
-    }
-
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        if let Some(entry) = self.0.get(key).await? {
-            return Ok(Claim::Taken(entry.value));
-        }
-        yield_now().await;
-        self.0.claim(key, value, ttl).await?;
-        Ok(Claim::Claimed)
-    }
-}
-
-/// The most bodies at once, of 24 calls that start together on threads.
-async fn most_at_once(store: impl Store) -> usize {
-    let guarded = Guarded::on(store, policy());
-    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let start = Arc::new(Barrier::new(24));
-    let calls = (0..24).map(|_| {
-        let (guarded, start) = (guarded.elsewhere(), Arc::clone(&start));
-        let (running, most) = (Arc::clone(&running), Arc::clone(&most));
-        tokio::spawn(async move {
-            start.wait().await;
-            let body = async {
-                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
-                most.fetch_max(now, Ordering::SeqCst);
-                for _ in 0..50 {
-                    yield_now().await;
-                }
-                running.fetch_sub(1, Ordering::SeqCst);
-                Ok(())
-            };
-            let _ = run(guarded.call(1), body).await;
-        })
-    });
-    for call in calls.collect::<Vec<_>>() {
-        call.await.unwrap();
-    }
-    most.load(Ordering::SeqCst)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_that_race_hold_no_more_permits_and_a_broken_store_is_found() {
-    let mut most = 0;
-    for _ in 0..20 {
-        most = most.max(most_at_once(MemoryStore::new()).await);
-    }
-    assert_eq!(most, 3);
-    let control = async { while most_at_once(LooksThenPuts(MemoryStore::new())).await <= 3 {} };
-    let found = timeout(secs(60), control).await;
-    found.expect("the race is found");
 }
