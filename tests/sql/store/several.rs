@@ -2,6 +2,7 @@
 
 use idempotent_runtime::store::{Bytes, ClaimAll};
 use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
+use support::blocked::Blocked;
 
 use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
 use support::blocked::Blocked;
