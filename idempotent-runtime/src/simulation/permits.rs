@@ -10,6 +10,7 @@ use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
 use super::promise::{Broken, ONE_BODY};
 use super::run::simulate;
+use crate::mutation::Mutation;
 use crate::policy::{OnCancel, OnLeaseLost, Release, Renew};
 
 /// Calls of several processes, whose messages are late, lost and repeated, and which are dropped, frozen and crash.
@@ -179,7 +180,7 @@ fn no_more_bodies_than_permits_run_at_once_whatever_fails() {
         Mutant::LooksThenPuts,
         Mutant::BodyNotStopped,
         Mutant::RemovesUnowned,
-        Mutant::DeadlineFromReply,
+        Mutant::InEngine(Mutation::DeadlineFromReply),
     ] {
         let is_found = |seed| {
             let plan = disturbed(seed);
