@@ -5,7 +5,6 @@ use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
 use support::blocked::Blocked;
 
 use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
-use support::blocked::Blocked;
 
 static VALUE: Bytes = crate::store::databases::VALUE;
 
