@@ -11,7 +11,7 @@ use idempotence::{Error, Idempotency};
 use tokio::runtime::{Builder, Runtime};
 
 use self::way::Way;
-use crate::guarded::{Gate, Receipt, alone, keep, release, replay, share};
+use crate::guarded::{Gate, Receipt, alone, keep, release, replay, several, share};
 use crate::requests::{self, Guard};
 use crate::server::Server;
 
@@ -42,6 +42,8 @@ pub struct Started {
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Release,
+    /// A call with two further keys, which it releases.
+    Several,
     Store,
     Replay(usize),
     /// A replay on a handle that seals results.
@@ -57,8 +59,9 @@ enum Kind {
     ReplayedRequest(Guard),
 }
 
-const KINDS: [(&str, u32, Kind); 14] = [
+const KINDS: [(&str, u32, Kind); 15] = [
     ("first call, release", 1000, Kind::Release),
+    ("first call, 2 further keys", 500, Kind::Several),
     ("first call, store 1 KiB", 500, Kind::Store),
     ("replay 1 KiB", 1000, Kind::Replay(1000)),
     ("replay 64 KiB", 100, Kind::Replay(64 * 1000)),
@@ -205,6 +208,13 @@ async fn make_calls(
             between();
             for number in numbers {
                 assert!(release(handle, number).await.is_ok());
+                between();
+            }
+        }
+        Kind::Several => {
+            between();
+            for number in numbers {
+                assert!(several(handle, number).await.is_ok());
                 between();
             }
         }

@@ -52,6 +52,28 @@ pub(crate) async fn release(handle: &Idempotency, number: u64) -> Result<usize, 
     release(handle, number, FILE).await
 }
 
+/// A call with two further keys, which it releases.
+pub(crate) async fn several(handle: &Idempotency, number: u64) -> Result<u64, Error> {
+    #[idempotent(
+        key = "number",
+        also = ["second", "third"],
+        ttl = "30s",
+        release = true,
+        name = "counts.several",
+        using = handle
+    )]
+    async fn several(
+        handle: &Idempotency,
+        number: u64,
+        second: u64,
+        third: u64,
+    ) -> Result<u64, Error> {
+        Ok(number)
+    }
+
+    several(handle, number, number + (1 << 32), number + (1 << 33)).await
+}
+
 /// A call that keeps its key.
 pub(crate) async fn keep(handle: &Idempotency, number: u64) -> Result<usize, Error> {
     #[idempotent(key = "number, file", ttl = "1h", name = "counts.keep", using = handle)]
