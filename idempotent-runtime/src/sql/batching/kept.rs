@@ -14,7 +14,8 @@ use crate::sync::Mutex;
 /// A connection stays out of the pool for at most this time, so that the pool can test and replace it.
 const LONGEST: Duration = Duration::from_millis(100);
 
-/// The connection of the last batch. The pool pings each connection that returns.
+/// The connection of the last batch. The pool pings each connection that returns, and no option of sqlx 0.9 changes that:
+/// `test_before_acquire` is about connections that leave the pool, and `after_release` runs before the ping.
 pub(super) struct KeptConnection<DB: Database>(Mutex<Option<Taken<DB>>>);
 
 /// A connection, and when it left the pool.
