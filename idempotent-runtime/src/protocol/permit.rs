@@ -61,17 +61,16 @@ impl PermitRound {
             return Err(taken);
         }
         let mut first = self.note(taken);
-        let mut free = match self.free.take() {
-            Some(free) => free,
-            None => {
-                let (read, mut free) = read_others(lease, refused_claims, backoff).await;
-                for taken in read {
-                    self.first = Some(first);
-                    first = self.note(taken);
-                }
-                free.reverse();
-                free
+        let mut free = if let Some(free) = self.free.take() {
+            free
+        } else {
+            let (read, mut free) = read_others(lease, refused_claims, backoff).await;
+            for taken in read {
+                self.first = Some(first);
+                first = self.note(taken);
             }
+            free.reverse();
+            free
         };
         let Some(next) = free.pop() else {
             let holders = self.holders;

@@ -83,24 +83,7 @@ impl Server {
                 Some(_) if self.full => return None,
                 Some(stored) => Claim::Taken(stored),
             }),
-            Op::ClaimAll { claims, ttl } => {
-                for (at, (key, value)) in claims.iter().enumerate() {
-                    let stored = self.records.get(key);
-                    if let Some(other) = stored.filter(|stored| stored.value != value) {
-                        return Some(Answer::All(ClaimAll::Taken(at, other.value.clone())));
-                    }
-                }
-                for (key, value) in claims {
-                    let (value, ttl) = (value.clone(), *ttl);
-                    let claim = Request {
-                        key: *key,
-                        op: &Op::Claim { value, ttl },
-                        ..*request
-                    };
-                    self.apply(&claim, log)?;
-                }
-                Answer::All(ClaimAll::Claimed)
-            }
+            Op::ClaimAll { claims, ttl } => self.claim_all(request, claims, *ttl, log)?,
             Op::Replace {
                 expected,
                 value,
@@ -145,15 +128,7 @@ impl Server {
                 }),
             })),
             Op::ClaimFenced { value, ttl } => {
-                let claim = Op::Claim {
-                    value: value.clone(),
-                    ttl: *ttl,
-                };
-                let claim = Request {
-                    op: &claim,
-                    ..*request
-                };
-                match self.apply(&claim, log)? {
+                match self.claim((request, key), value, *ttl, log)? {
                     Answer::Claim(Claim::Taken(other)) => Answer::Fenced(FencedClaim::Taken(other)),
                     _ => self.draw(request, value, log),
                 }
@@ -182,6 +157,44 @@ impl Server {
                 Answer::Swap(Swap::Done)
             }
         })
+    }
+
+    fn claim(
+        &mut self,
+        (request, key): (&Request<'_>, usize),
+        value: &Bytes,
+        ttl: Duration,
+        log: &mut Vec<Change>,
+    ) -> Option<Answer> {
+        let value = value.clone();
+        let op = &Op::Claim { value, ttl };
+        self.apply(
+            &Request {
+                key,
+                op,
+                ..*request
+            },
+            log,
+        )
+    }
+
+    fn claim_all(
+        &mut self,
+        request: &Request<'_>,
+        claims: &[(usize, Bytes)],
+        ttl: Duration,
+        log: &mut Vec<Change>,
+    ) -> Option<Answer> {
+        for (at, (key, value)) in claims.iter().enumerate() {
+            let stored = self.records.get(key);
+            if let Some(other) = stored.filter(|stored| stored.value != value) {
+                return Some(Answer::All(ClaimAll::Taken(at, other.value.clone())));
+            }
+        }
+        for (key, value) in claims {
+            self.claim((request, *key), value, ttl, log)?;
+        }
+        Some(Answer::All(ClaimAll::Claimed))
     }
 
     /// Draws a number for a claim.

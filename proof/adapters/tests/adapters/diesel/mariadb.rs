@@ -11,5 +11,5 @@ mod suite;
 
 type DB = sqlx::MySql;
 
-/// Else mysql_async leaves the port of the test for the socket of the server.
+/// Else `mysql_async` leaves the port of the test for the socket of the server.
 const PARAMETERS: &str = "?prefer_socket=false";
