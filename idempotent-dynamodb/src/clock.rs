@@ -18,6 +18,12 @@ use aws_smithy_types::config_bag::{Storable, StoreReplace};
 /// A difference between the two clocks of this machine that is not the scheduler's.
 const STEP: i64 = 500;
 const SECOND: i64 = 1000;
+/// A clock that nobody corrects gains or loses less than a millisecond in a second.
+const DRIFT: u64 = 1000;
+/// How long a measurement is used, in milliseconds.
+const LONGEST: u64 = 60_000;
+/// A request that was sent so long before may belong to the same operation.
+const LONGEST_OPERATION: Duration = Duration::from_mins(10);
 
 /// The clock of DynamoDB, as this machine knows it.
 #[derive(Debug, Clone)]
@@ -40,6 +46,8 @@ struct Distance {
     least: i64,
     most: i64,
     measured: Reading,
+    /// When an answer last showed that the clock had been wrong.
+    corrected: Option<Instant>,
 }
 
 /// The two clocks of this machine: the time of day, in milliseconds since 1970, which may be set, and the steady clock.
@@ -55,14 +63,14 @@ impl Clock {
         Self { source, distance }
     }
 
-    /// The time at DynamoDB. `None` before the first answer, and if the clock of this machine was set since the last answer.
+    /// The time at DynamoDB. `None` before the first answer, a minute after the last answer, and if the clock of this machine was set since.
     pub(crate) fn now(&self) -> Option<Now> {
         self.at(self.read())
     }
 
     fn at(&self, now: Reading) -> Option<Now> {
-        let distance = (*self.lock())?;
-        (!distance.measured.is_set_before(now)).then_some(Now {
+        let distance = (*self.lock())?.at(now)?;
+        Some(Now {
             earliest: now.wall + distance.least,
             latest: now.wall + distance.most,
             read: now.steady,
@@ -72,6 +80,12 @@ impl Clock {
     /// Whether the clock was wrong at `then` by more than `margin`, as an answer since then has shown.
     pub(crate) fn was_late(&self, then: Now, margin: Duration) -> bool {
         self.now().is_none_or(|now| now.shows_wrong(then, margin))
+    }
+
+    /// Whether the clock was wrong at `then`, or shortly before: an earlier request of the same operation may have been late.
+    pub(crate) fn may_have_been_late(&self, then: Now, margin: Duration) -> bool {
+        let corrected = self.lock().and_then(|distance| distance.corrected);
+        self.was_late(then, margin) || corrected.is_some_and(|at| at.elapsed() < LONGEST_OPERATION)
     }
 
     /// How far DynamoDB's clock is ahead of the clock of this machine at least, in milliseconds; negative if it is behind.
@@ -96,21 +110,49 @@ impl Clock {
             least: date - received.wall,
             most: date + SECOND - sent.wall,
             measured: received,
+            corrected: None,
         };
         let mut distance = self.lock();
-        if let Some(last) = *distance
-            && !last.measured.is_set_before(received)
-        {
+        if let Some(last) = *distance {
+            let is_set = last.measured.is_set_before(received);
+            let last = last.at(received).unwrap_or(Self::unknown(last));
             let (least, most) = (seen.least.max(last.least), seen.most.min(last.most));
-            if least <= most {
+            seen.corrected = last.corrected;
+            if is_set || least > most {
+                seen.corrected = Some(received.steady);
+            } else {
                 (seen.least, seen.most) = (least, most);
             }
         }
         *distance = Some(seen);
     }
 
+    /// A measurement that is too old.
+    fn unknown(last: Distance) -> Distance {
+        let (least, most) = (i64::MIN, i64::MAX);
+        Distance {
+            least,
+            most,
+            ..last
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<Distance>> {
         self.distance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Distance {
+    /// The distance later, when the two clocks have drifted. `None` if the measurement is old, or the clock of this machine was set.
+    fn at(mut self, later: Reading) -> Option<Self> {
+        let age = self.measured.millis_to(later);
+        if age > LONGEST || self.measured.is_set_before(later) {
+            return None;
+        }
+        let drift = i64::try_from(age.div_ceil(DRIFT)).ok()?;
+        self.least -= drift;
+        self.most += drift;
+        Some(self)
     }
 }
 
@@ -122,10 +164,15 @@ impl Now {
 }
 
 impl Reading {
+    /// The milliseconds to this later reading, by the steady clock.
+    fn millis_to(self, later: Self) -> u64 {
+        let passed = later.steady.saturating_duration_since(self.steady);
+        u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// Whether the time of day was set, or the machine was suspended, before this later reading.
     fn is_set_before(self, later: Self) -> bool {
-        let steady = later.steady.saturating_duration_since(self.steady);
-        let passed = i64::try_from(steady.as_millis()).unwrap_or(i64::MAX);
+        let passed = i64::try_from(self.millis_to(later)).unwrap_or(i64::MAX);
         (later.wall - self.wall).abs_diff(passed) > STEP.unsigned_abs()
     }
 }
@@ -191,6 +238,10 @@ mod tests {
         (Clock::new(SharedTimeSource::default()), reading)
     }
 
+    fn is_corrected(clock: &Clock) -> bool {
+        clock.lock().is_some_and(|known| known.corrected.is_some())
+    }
+
     fn range(now: Option<Now>) -> Option<(i64, i64)> {
         now.map(|now| (now.earliest, now.latest))
     }
@@ -205,10 +256,22 @@ mod tests {
         assert_eq!(range(clock.at(after(200))), Some((70_000, 71_200)));
         // A slow answer does not widen it.
         clock.observe(after(300), after(9_000), 70_000);
-        assert_eq!(range(clock.at(after(9_000))), Some((78_800, 79_700)));
+        assert_eq!(range(clock.at(after(9_000))), Some((78_791, 79_700)));
         clock.observe(after(10_000), after(10_000), 80_000);
-        assert_eq!(range(clock.at(after(10_000))), Some((80_000, 80_700)));
-        assert_eq!(range(clock.at(after(11_000))), Some((81_000, 81_700)));
+        assert_eq!(range(clock.at(after(10_000))), Some((80_000, 80_701)));
+        assert_eq!(range(clock.at(after(11_000))), Some((80_999, 81_702)));
+    }
+
+    #[test]
+    fn a_measurement_becomes_less_exact_and_ends_after_a_minute() {
+        let (clock, after) = clock();
+        clock.observe(after(0), after(0), 70_000);
+        assert_eq!(range(clock.at(after(60_000))), Some((129_940, 131_060)));
+        assert_eq!(range(clock.at(after(60_001))), None);
+        // An old measurement does not narrow a new one.
+        clock.observe(after(60_001), after(60_001), 140_000);
+        assert_eq!(range(clock.at(after(60_001))), Some((140_000, 141_000)));
+        assert!(!is_corrected(&clock));
     }
 
     #[test]
@@ -239,7 +302,7 @@ mod tests {
         clock.observe(after(0), after(0), 130_000);
         let now = clock.at(after(0)).expect("a time");
         assert!(now.shows_wrong(then, margin));
-        assert!(!then.shows_wrong(then, margin));
+        assert!(is_corrected(&clock));
     }
 
     #[test]

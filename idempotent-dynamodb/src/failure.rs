@@ -69,6 +69,9 @@ pub(crate) fn by_code(
         "TransactionConflictException" | "TransactionInProgressException" => {
             (NotApplied, "has a transaction with the record")
         }
+        "ReplicatedWriteConflictException" => {
+            (NotApplied, "has a write of the record in another region")
+        }
         "ValidationException" if message.is_some_and(|text| text.contains("size")) => {
             (Full, "refused a record that is too large for it")
         }

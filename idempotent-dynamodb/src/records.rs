@@ -76,35 +76,51 @@ impl Records {
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
         self.check_size(key, value)?;
+        let mut is_stored = false;
         for _ in 0..TRIES {
-            let sent = self.now().await?;
-            let put = self
-                .client
-                .put_item()
-                .table_name(&self.table)
-                .set_item(Some(self.item(key, value, sent, ttl)))
-                .condition_expression(IS_FREE)
-                .expression_attribute_values(":now", number(sent.earliest))
-                .return_values_on_condition_check_failure(AllOld);
-            if let Err(refused) = put.send().await {
-                let stored = record_of(&self.found(refused)?.unwrap_or_default());
-                return Ok(if stored == *value {
-                    Claim::Claimed
-                } else {
-                    Claim::Taken(stored)
-                });
+            let claimed = self.put_if_free(key, value, ttl).await;
+            let claimed = claimed.map_err(|error| self.after_write(is_stored, error))?;
+            if let Some(claim) = claimed {
+                return Ok(claim);
             }
-            if !self.clock.was_late(sent, self.margin) {
-                return Ok(Claim::Claimed);
-            }
-            // The record may expire too early.
-            match self.swap(key, value, Change::Put(value, Some(ttl))).await? {
+            is_stored = true;
+            let put = self.swap(key, value, Change::Put(value, Some(ttl))).await;
+            match put.map_err(|error| self.after_write(is_stored, error))? {
                 Swap::Done => return Ok(Claim::Claimed),
                 Swap::Other(stored) => return Ok(Claim::Taken(stored)),
                 Swap::Absent => {}
             }
         }
         Err(self.clock_was_set())
+    }
+
+    /// Sends a claim. `None`: the record is stored, but may expire too early.
+    async fn put_if_free(
+        &self,
+        key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Option<Claim>, StoreError> {
+        let sent = self.now().await?;
+        let put = self
+            .client
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(self.item(key, value, sent, ttl)))
+            .condition_expression(IS_FREE)
+            .expression_attribute_values(":now", number(sent.earliest))
+            .return_values_on_condition_check_failure(AllOld);
+        if let Err(refused) = put.send().await {
+            let stored = record_of(&self.found(refused)?.unwrap_or_default());
+            if stored != *value {
+                return Ok(Some(Claim::Taken(stored)));
+            }
+            // The reply that stored this record was lost, and its time with it.
+            let is_late = self.clock.may_have_been_late(sent, self.margin);
+            return Ok((!is_late).then_some(Claim::Claimed));
+        }
+        let is_late = self.clock.was_late(sent, self.margin);
+        Ok((!is_late).then_some(Claim::Claimed))
     }
 
     /// Changes a record if it is `expected`.
@@ -119,40 +135,68 @@ impl Records {
         };
         self.check_size(key, value)?;
         let mut expected = expected;
-        for _ in 0..TRIES {
-            let sent = self.now().await?;
-            let mut update = self
-                .client
-                .update_item()
-                .table_name(&self.table)
-                .key(ID, text(key))
-                .condition_expression(IS_EXPECTED)
-                .expression_attribute_values(":expected", bytes(expected))
-                .expression_attribute_values(":now", number(sent.earliest))
-                .return_values_on_condition_check_failure(AllOld);
-            let mut sets = Vec::new();
-            if value != expected || ttl.is_none() {
-                sets.push("stored_record = :value");
-                update = update.expression_attribute_values(":value", bytes(value));
+        for attempt in 0..TRIES {
+            let swapped = self.update(key, expected, value, ttl).await;
+            let swapped = swapped.map_err(|error| self.after_write(attempt > 0, error))?;
+            if let Some(swap) = swapped {
+                return Ok(swap);
             }
-            if let Some(ttl) = ttl {
-                let [ms, at] = self.expiry(sent, ttl);
-                sets.push("expires_ms = :ms, expires_at = :at");
-                update = update
-                    .expression_attribute_values(":ms", ms)
-                    .expression_attribute_values(":at", at);
-            }
-            let update = update.update_expression(format!("SET {}", sets.join(", ")));
-            if let Err(refused) = update.send().await {
-                return Ok(other(self.found(refused)?, sent, Some(value)));
-            }
-            if ttl.is_none() || !self.clock.was_late(sent, self.margin) {
-                return Ok(Swap::Done);
-            }
-            // The record may expire too early.
             expected = value;
         }
         Err(self.clock_was_set())
+    }
+
+    /// Sends an update. `None`: the value is stored, but may expire too early.
+    async fn update(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Option<Swap>, StoreError> {
+        let sent = self.now().await?;
+        let mut update = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .condition_expression(IS_EXPECTED)
+            .expression_attribute_values(":expected", bytes(expected))
+            .expression_attribute_values(":now", number(sent.earliest))
+            .return_values_on_condition_check_failure(AllOld);
+        let mut sets = Vec::new();
+        if value != expected || ttl.is_none() {
+            sets.push("stored_record = :value");
+            update = update.expression_attribute_values(":value", bytes(value));
+        }
+        if let Some(ttl) = ttl {
+            let [ms, at] = self.expiry(sent, ttl);
+            sets.push("expires_ms = :ms, expires_at = :at");
+            update = update
+                .expression_attribute_values(":ms", ms)
+                .expression_attribute_values(":at", at);
+        }
+        let update = update.update_expression(format!("SET {}", sets.join(", ")));
+        let (swap, is_late) = match update.send().await {
+            Ok(_) => (Swap::Done, self.clock.was_late(sent, self.margin)),
+            // The reply that stored the value may be lost, and its time with it.
+            Err(refused) => {
+                let is_late = self.clock.may_have_been_late(sent, self.margin);
+                (other(self.found(refused)?, sent, Some(value)), is_late)
+            }
+        };
+        let may_expire_early = swap == Swap::Done && ttl.is_some() && is_late;
+        Ok((!may_expire_early).then_some(swap))
+    }
+
+    /// The error of a later request of an operation whose record is stored: what is stored is unknown.
+    fn after_write(&self, is_stored: bool, error: StoreError) -> StoreError {
+        if !is_stored {
+            return error;
+        }
+        let reason = error.why().to_owned();
+        let error = StoreError::new(StoreErrorKind::Unknown, error).reason(reason);
+        error.place(self.place())
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {

@@ -14,6 +14,10 @@ use crate::records::{EXPIRES_AT, ID, Records};
 
 const POLL: Duration = Duration::from_millis(500);
 
+fn incomplete_table(what: String) -> StoreError {
+    StoreError::new(StoreErrorKind::Misconfigured, what).reason("cannot be used in its status")
+}
+
 /// Makes the table if it does not exist, and its TTL attribute if it has none.
 pub(crate) async fn create(records: &Records) -> Result<(), StoreError> {
     let Records { client, table, .. } = records;
@@ -42,10 +46,15 @@ pub(crate) async fn create(records: &Records) -> Result<(), StoreError> {
         let described = client.describe_table().table_name(table).send().await;
         let described = described.map_err(|error| records.error(&error))?;
         let status = described.table().and_then(|table| table.table_status());
-        if status == Some(&TableStatus::Active) {
-            break;
+        match status {
+            Some(TableStatus::Active) => break,
+            Some(TableStatus::Creating | TableStatus::Updating) => sleep(POLL).await,
+            status => {
+                let status = status.map_or("unknown", TableStatus::as_str);
+                let what = format!("the status of the table is {status}");
+                return Err(incomplete_table(what).place(records.place()));
+            }
         }
-        sleep(POLL).await;
     }
     let described = client.describe_time_to_live().table_name(table).send();
     let described = described.await.map_err(|error| records.error(&error))?;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem};
 use bytes::Bytes;
@@ -44,7 +44,8 @@ pub enum NotCommitted {
     /// A call with the same key has committed since this one began. Nothing was written. Run the call again, with a new transaction: it
     /// is answered as every duplicate, or refused because its arguments differ.
     Taken,
-    /// Another request is writing one of the items, or there are too many requests. Nothing was written. Run the call again.
+    /// Another request is writing one of the items, or there are too many requests. Nothing was written. Run the call again after a
+    /// pause.
     Conflict,
     /// DynamoDB refused your items: one reason for each, in their order. Nothing was written.
     Refused(Vec<CancellationReason>),
@@ -67,7 +68,8 @@ impl DynamoDbTransaction {
         self.items.push(item);
     }
 
-    /// Writes the rows and the items. Costs one round trip.
+    /// Writes the rows and the items. Costs one round trip. May be called again after a lost reply, but not with other items: if the
+    /// first request was carried out, nothing more is written.
     ///
     /// # Errors
     ///
@@ -105,10 +107,14 @@ impl DynamoDbTransaction {
         let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
             error.as_service_error()
         else {
+            // A request that did not reach DynamoDB has no code.
+            let is_answered = error.code().is_some();
             let error = self.records.error(error);
-            return Err(match error.kind() {
-                StoreErrorKind::NotApplied => NotCommitted::Conflict,
-                _ => NotCommitted::Failed(error),
+            let is_conflict = is_answered && error.kind() == StoreErrorKind::NotApplied;
+            return Err(if is_conflict {
+                NotCommitted::Conflict
+            } else {
+                NotCommitted::Failed(error)
             });
         };
         let reasons = cancelled.cancellation_reasons();
