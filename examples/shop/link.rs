@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use idempotence::store::{
-    BloomFilter, Bytes, Claim, Count, Entry, FencedClaim, Hint, Store, StoreError, StoreErrorKind,
-    Swap, Wrap, async_trait,
+    BloomFilter, Bytes, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
+    StoreErrorKind, Swap, Wrap, async_trait,
 };
 
 use super::attempt::ATTEMPT;
@@ -69,6 +69,15 @@ impl Wrap for Link {
 
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         self.send("claim", self.store.claim(key, value, ttl)).await
+    }
+
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        self.send("claim_all", self.store.claim_all(claims, ttl))
+            .await
     }
 
     async fn claim_fenced(
