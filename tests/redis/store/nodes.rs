@@ -21,6 +21,11 @@ const MANY: usize = 512;
 
 /// Claims, renews, settles, reads and removes a record, which nobody else uses. Each answer must be the answer to this record.
 async fn works_alone(store: &RedisStore, key: &str) {
+    assert_eq!(works_until_removed(store, key).await, Swap::Done, "{key}");
+}
+
+/// Returns the answer to the removal of the record.
+async fn works_until_removed(store: &RedisStore, key: &str) -> Swap {
     let [mine, done] = ["mine", "done"].map(|what| Bytes::from(format!("{what} {key}")));
     let claim = store.claim(key, &mine, TTL).await.unwrap();
     assert_eq!(claim, Claim::Claimed, "{key}");
@@ -34,9 +39,9 @@ async fn works_alone(store: &RedisStore, key: &str) {
     let other = store.remove(key, &mine).await.unwrap();
     assert_eq!(other, Swap::Other(done.clone()), "{key}");
     let removal = store.remove_and_notify(key, &done).await.unwrap();
-    assert_eq!(removal, Swap::Done, "{key}");
     let absent = store.remove(key, &done).await.unwrap();
     assert_eq!(absent, Swap::Absent, "{key}");
+    removal
 }
 
 pub(crate) async fn works_for_many(store: &RedisStore) {
@@ -156,7 +161,14 @@ async fn without_batches_the_client_of_the_cluster_sends_everything() {
     let options = RedisStore::options().batch(false);
     let store = options.connect(&cluster.url()).await.unwrap();
     each_node_has(&cluster, &store, 1).await;
-    works_for_many(&store).await;
+    let tasks = (0..MANY).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { works_until_removed(&store, &key()).await })
+    });
+    for removal in join_all(tasks).await {
+        // The client sends a removal again if the answer is late.
+        assert!(matches!(removal.unwrap(), Swap::Done | Swap::Absent));
+    }
     for node in cluster.nodes() {
         assert_eq!(connections(node).await, 1);
     }
