@@ -65,6 +65,11 @@ impl<'a, DB: Database> Attempts<'a, DB> {
         self.may_be_applied |= may_be_applied;
     }
 
+    /// Whether an attempt without an answer may be applied, even after a later attempt.
+    pub(super) fn may_be_applied(&self) -> bool {
+        self.may_be_applied
+    }
+
     /// The connection for the next operation. `None` if other users of the pool may wait for it: it returns to the pool.
     pub(super) fn into_connection(self) -> Option<Checkout<DB>> {
         self.connection.filter(|_| !is_exhausted(self.pool))

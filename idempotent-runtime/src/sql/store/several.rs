@@ -9,10 +9,11 @@ use super::attempts::Attempts;
 use crate::sql::database::Database;
 use crate::sql::database::records;
 use crate::sql::database::time::micros;
-use crate::store::{ClaimAll, StoreError};
+use crate::sql::failure;
+use crate::store::{ClaimAll, StoreError, StoreErrorKind};
 
-/// Claims all keys or none. If the statement claims none, more statements look for the first key that has another record, of which
-/// they read the first `most` bytes.
+/// Claims all keys or none. If the statement claims none, one more statement for each key looks for the first key that has another
+/// record, of which it reads the first `most` bytes.
 pub(super) async fn claim<DB: Database>(
     pool: &Pool<DB>,
     claims: &[(&str, &Bytes)],
@@ -23,7 +24,14 @@ pub(super) async fn claim<DB: Database>(
     loop {
         let mut connection = attempts.acquire().await?;
         let answer = send::<DB>(&mut connection, claims, micros(ttl), most).await;
+        let is_unclear = attempts.may_be_applied() && matches!(answer, Ok(ClaimAll::NotTogether));
         if let Some(answer) = attempts.resolve(connection, answer.map(Some))? {
+            if is_unclear {
+                let what = "an attempt without an answer may still be applied";
+                return Err(StoreError::new(StoreErrorKind::Unknown, what)
+                    .reason("did not answer the claim of several keys")
+                    .place(failure::place(pool)));
+            }
             return Ok(answer);
         }
     }
