@@ -21,7 +21,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | first, with `Release::Never` | 1: claim; 2 with [`replay`](Self::replay) |
     /// | first, with a token | 1 more to redeem it, 2 if it was given back before; 1 more to give it back |
     /// | with a [`fence`](Self::fence) | 1 more after the body |
-    /// | with further keys ([`also`](Self::also)) | no more if the store claims them together; else, and if one is taken and the call waits, 1 more for each |
+    /// | with further keys ([`also`](Self::also)) | no more if the store claims them together; else, and if one is taken and the call waits, 1 more for each; on SQL a taken key costs 1 more for each key up to it |
     /// | refused for its token | 3: claim, token, removal; with a fence also the end of its number; none if the token is malformed |
     /// | duplicate | 1: claim; 1 more if a renewal of the running call seems to be late, by its age |
     /// | not guarded ([`when`](Self::when) is false) | 0 |

@@ -6,7 +6,8 @@
 //!
 //! A call claims any slot first. If it is taken, the call reads all others at once, and claims those that are free, until it gets one. A
 //! round ends when all are taken: the call is refused, or waits and begins the next round at the slot that was reported as free.
-//! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it.
+//! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it. If the store
+//! applies a claim of another slot late, after the call has got one, that slot is taken until its lease ends.
 
 use std::sync::Arc;
 use std::time::Duration;

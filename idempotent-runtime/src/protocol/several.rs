@@ -129,6 +129,8 @@ impl Claimed {
                 return Ok(Vec::new());
             }
             Err(ref error) if error.kind() == StoreErrorKind::Unknown => {}
+            // The record of another key is the answer to another request, so the claims may be stored.
+            Ok(ClaimAll::Taken(at, ref record)) if !is_readable(&leases, at, record) => {}
             _ => guards.iter_mut().for_each(ClaimGuard::note_unstored),
         }
         if let Ok(ClaimAll::Taken(at, record)) = answer
@@ -239,6 +241,14 @@ impl Drop for Claimed {
             settle::settle_in_background(lease, ending);
         }
     }
+}
+
+/// Whether the bytes are a record of this version and of the key at this place.
+fn is_readable(leases: &[Arc<Lease>], at: usize, record: &Bytes) -> bool {
+    leases.get(at).is_some_and(|lease| {
+        let records = lease.call().shared.records();
+        records.read(lease.key(), record).is_some()
+    })
 }
 
 fn lease(call: CallContext) -> Arc<Lease> {

@@ -189,3 +189,42 @@ async fn a_copy_of_refused_claims_does_not_block_their_own_call() {
     waiting.settled().await;
     assert!(taken(&here).await.is_empty());
 }
+
+/// Claims all keys, and answers with the record of another key, as a connection does whose answers are shifted.
+#[derive(Debug, Default)]
+struct Shifted {
+    store: MemoryStore,
+    place: usize,
+}
+
+#[async_trait]
+impl Wrap for Shifted {
+    type Inner = MemoryStore;
+
+    fn inner(&self) -> &MemoryStore {
+        &self.store
+    }
+
+    async fn claim_all(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAll, StoreError> {
+        self.store.claim_all(claims, ttl).await?;
+        let (_, of_another) = claims[(self.place + 1) % claims.len()];
+        Ok(ClaimAll::Taken(self.place, of_another.clone()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_gets_the_record_of_another_key_leaves_no_claim() {
+    for place in [0, 1, 2] {
+        let store = MemoryStore::new();
+        let guarded = Guarded::on(Shifted { store, place }, policy());
+        let refused = run(transfer(&guarded), async { panic!("no body runs") });
+        let refused = refused.await.map(|(): ()| ()).unwrap_err().refusal();
+        assert_eq!(refused.code(), "foreign_record");
+        guarded.settled().await;
+        assert!(taken(&guarded).await.is_empty(), "{place}");
+    }
+}

@@ -11,8 +11,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// the taken one. Each `also` adds one whole key: if the key of the endpoint has several parts, give both [`key`](Self::key) and `also`
     /// one tuple of them. A call with several `key` does not run its body: its error is [`Error::InvalidKey`](crate::Error::InvalidKey).
     ///
-    /// Only with [`Release::Always`](crate::Release::Always), and not with a [`token`](Self::token), a [`fence`](Self::fence) or `run_in`. Costs one
-    /// more round trip for each key at the start, and none at the end. While the store is unavailable, no body runs, whatever
+    /// Only with [`Release::Always`](crate::Release::Always), and not with a [`token`](Self::token), a [`fence`](Self::fence) or `run_in`. Costs no
+    /// more round trips if the store [claims the keys together](Self::run), else one more for each key at the start. While the store is unavailable, no body runs, whatever
     /// [`on_store_error`](Self::on_store_error) says.
     ///
     /// ```
