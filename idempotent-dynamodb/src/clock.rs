@@ -113,11 +113,11 @@ impl Clock {
             corrected: None,
         };
         let mut distance = self.lock();
-        if let Some(last) = *distance {
-            let is_set = last.measured.is_set_before(received);
-            let last = last.at(received).unwrap_or(Self::unknown(last));
-            let (least, most) = (seen.least.max(last.least), seen.most.min(last.most));
-            seen.corrected = last.corrected;
+        if let Some(known) = *distance {
+            let is_set = known.measured.is_set_before(received);
+            let known = known.at(received).unwrap_or(Self::unknown(known));
+            let (least, most) = (seen.least.max(known.least), seen.most.min(known.most));
+            seen.corrected = known.corrected;
             if is_set || least > most {
                 seen.corrected = Some(received.steady);
             } else {
@@ -128,12 +128,11 @@ impl Clock {
     }
 
     /// A measurement that is too old.
-    fn unknown(last: Distance) -> Distance {
-        let (least, most) = (i64::MIN, i64::MAX);
+    fn unknown(old: Distance) -> Distance {
         Distance {
-            least,
-            most,
-            ..last
+            least: i64::MIN,
+            most: i64::MAX,
+            ..old
         }
     }
 
