@@ -114,26 +114,18 @@ impl Clock {
         };
         let mut distance = self.lock();
         if let Some(known) = *distance {
-            let is_set = known.measured.is_set_before(received);
-            let known = known.at(received).unwrap_or(Self::unknown(known));
-            let (least, most) = (seen.least.max(known.least), seen.most.min(known.most));
-            seen.corrected = known.corrected;
-            if is_set || least > most {
+            let aged = known.at(received);
+            let both = aged.map(|aged| (seen.least.max(aged.least), seen.most.min(aged.most)));
+            let contradicts = known.measured.is_set_before(received)
+                || both.is_some_and(|(least, most)| least > most);
+            if contradicts {
                 seen.corrected = Some(received.steady);
             } else {
-                (seen.least, seen.most) = (least, most);
+                seen.corrected = known.corrected;
+                (seen.least, seen.most) = both.unwrap_or((seen.least, seen.most));
             }
         }
         *distance = Some(seen);
-    }
-
-    /// A measurement that is too old.
-    fn unknown(old: Distance) -> Distance {
-        Distance {
-            least: i64::MIN,
-            most: i64::MAX,
-            ..old
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Distance>> {

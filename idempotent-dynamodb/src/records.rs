@@ -85,7 +85,7 @@ impl Records {
             }
             is_stored = true;
             let put = self.swap(key, value, Change::Put(value, Some(ttl))).await;
-            match put.map_err(|error| self.after_write(is_stored, error))? {
+            match put.map_err(|error| self.judged(StoreErrorKind::Unknown, error))? {
                 Swap::Done => return Ok(Claim::Claimed),
                 Swap::Other(stored) => return Ok(Claim::Taken(stored)),
                 Swap::Absent => {}
@@ -194,8 +194,13 @@ impl Records {
         if !is_stored {
             return error;
         }
+        self.judged(StoreErrorKind::Unknown, error)
+    }
+
+    /// The error with another kind.
+    fn judged(&self, kind: StoreErrorKind, error: StoreError) -> StoreError {
         let reason = error.why().to_owned();
-        let error = StoreError::new(StoreErrorKind::Unknown, error).reason(reason);
+        let error = StoreError::new(kind, error).reason(reason);
         error.place(self.place())
     }
 
@@ -254,9 +259,7 @@ impl Records {
             (Some(now), _) => Ok(now),
             (None, Ok(_)) => Err(self.clock_was_set()),
             (None, Err(error)) if error.kind() == StoreErrorKind::Unknown => {
-                let reason = error.why().to_owned();
-                let error = StoreError::new(StoreErrorKind::NotApplied, error).reason(reason);
-                Err(error.place(self.place()))
+                Err(self.judged(StoreErrorKind::NotApplied, error))
             }
             (None, Err(error)) => Err(error),
         }
