@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(status(&app, keyed(), "a").await, StatusCode::OK);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn an_upload_ends_after_its_client_closed_the_connection() {
         let idempotency = Idempotency::new(MemoryStore::new());
         let router = app(App {

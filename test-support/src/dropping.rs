@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::{Error, Idempotency};
+use idempotent_runtime::{Error, Idempotency, Store};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::timeout;
 
@@ -50,7 +50,10 @@ impl Victims {
 }
 
 /// Makes one call after the other while 32 callers drop their calls.
-pub async fn victims_of_drops(idempotency: Idempotency) -> Victims {
+pub async fn victims_of_drops(store: impl Store) -> Victims {
+    // A store that is only slow refuses no call, but withdrawals that add up delay a call without end.
+    let idempotency = Idempotency::builder(store).deadline(Duration::from_mins(1));
+    let idempotency = idempotency.build().expect("a handle");
     let (ends, dropped) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
     let mut callers = JoinSet::new();
     for caller in 0..DROPPING {

@@ -31,8 +31,7 @@ fn with_random_faults_bodies_do_not_overlap_and_every_call_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_drop_their_calls_refuse_no_other_caller() {
-    let idempotency = Idempotency::new(MemoryStore::new());
-    victims_of_drops(idempotency).await.assert_well();
+    victims_of_drops(MemoryStore::new()).await.assert_well();
 }
 
 async fn one_round(seed: u64) {

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
 use idempotent_runtime::redis::redis::{self, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Idempotency, RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::store::servers::{MAX_WAIT, TTL, kind, next, send};
@@ -16,8 +16,7 @@ use support::dropping::victims_of_drops;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_that_drop_their_calls_refuse_no_other_caller() {
     let url = RedisServer::shared().unwrap().url();
-    let idempotency = Idempotency::new(gathering(&url).await);
-    victims_of_drops(idempotency).await.assert_well();
+    victims_of_drops(gathering(&url).await).await.assert_well();
 }
 
 static VALUE: Bytes = crate::store::servers::VALUE;

@@ -82,13 +82,13 @@ async fn a_call_that_finds_a_huge_record_is_refused() {
     let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
     let idempotency = idempotency.build().unwrap();
     let run = async || {
-        let call = idempotency.call("test").key(&1).ttl(TTL).replay();
+        let call = idempotency.call("test").key(&1).ttl(10 * TTL).replay();
         call.run(async { Ok::<_, Error>(1) }).await
     };
     run().await.unwrap();
     let keys = send(&server, cmd("KEYS").arg("*")).await;
     let keys = Vec::<String>::from_redis_value(keys).unwrap();
-    let huge = vec![b'x'; 100 * MEBIBYTE];
+    let huge = vec![b'x'; 10 * MEBIBYTE];
     send(&server, cmd("SET").arg(&keys).arg(&huge).arg("KEEPTTL")).await;
     for _ in 0..3 {
         let refused = run().await.unwrap_err();

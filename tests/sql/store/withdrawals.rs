@@ -15,8 +15,7 @@ on_every_database! {
 
 /// A backlog of withdrawals would hold up the other callers until their deadline.
 async fn callers_that_drop_their_calls_refuse_no_other_caller<DB: Fresh>() {
-    let idempotency = Idempotency::new(store::<DB>().await);
-    victims_of_drops(idempotency).await.assert_well();
+    victims_of_drops(store::<DB>().await).await.assert_well();
 }
 
 /// The claims wait for the only connection of the pool, alone or as a batch.

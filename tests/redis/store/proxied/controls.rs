@@ -67,16 +67,23 @@ impl Broken {
     }
 }
 
-/// Asserts that a case finds the mistake, with this text.
+/// Asserts that a case finds the mistake, with this text. On a slow machine the call ends in most cases before the damage, so the cases
+/// are repeated until one finds the mistake.
 async fn is_found(moment: Moment, make: fn(RedisStore) -> Broken, finding: &str) {
-    let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
-    let (count, broken) = broken(ways, moment, make).await;
-    let found = broken.iter().any(|broken| broken.contains(finding));
-    assert!(found, "{} of {count}:\n{}", broken.len(), broken.join("\n"));
-    assert!(
-        broken.len() < count,
-        "a call without a damaged message must pass"
-    );
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
+        let (count, broken) = broken(ways, moment, make).await;
+        assert!(
+            broken.len() < count,
+            "a call without a damaged message must pass"
+        );
+        if broken.iter().any(|broken| broken.contains(finding)) {
+            return;
+        }
+        seen.extend(broken);
+    }
+    panic!("{finding:?} was not found: {}", seen.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
