@@ -82,7 +82,7 @@ async fn a_call_that_finds_a_huge_record_is_refused() {
     let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
     let idempotency = idempotency.build().unwrap();
     let run = async || {
-        let call = idempotency.call("test").key(&1).ttl(10 * TTL).replay();
+        let call = idempotency.call("test").key(&1).ttl(TTL).replay();
         call.run(async { Ok::<_, Error>(1) }).await
     };
     run().await.unwrap();

@@ -14,7 +14,7 @@ use support::redis_client as admin;
 
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const DONE: Bytes = Bytes::from_static(b"done");
-pub(crate) const TTL: Duration = Duration::from_secs(30);
+pub(crate) const TTL: Duration = Duration::from_mins(10);
 /// Far longer than a notification takes, also on a slow machine.
 pub(crate) const MAX_WAIT: Duration = Duration::from_mins(1);
 

@@ -16,7 +16,7 @@ use support::databases::Kind;
 
 pub(crate) const VALUE: Bytes = Bytes::from_static(b"value");
 pub(crate) const OTHER: Bytes = Bytes::from_static(b"other");
-pub(crate) const TTL: Duration = Duration::from_mins(1);
+pub(crate) const TTL: Duration = Duration::from_mins(10);
 pub(crate) const SHORT: Duration = Duration::from_millis(1);
 /// Far longer than any operation takes.
 pub(crate) const MAX_WAIT: Duration = Duration::from_mins(2);

@@ -89,7 +89,7 @@ async fn is_found(moment: Moment, make: fn(RedisStore) -> Broken, finding: &str)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_refuses_its_own_record_is_found() {
     let make = |store| Broken(store, Mistake::OwnRecordIsTaken);
-    is_found(Moment::Call, make, "InProgress").await;
+    is_found(Moment::Call, make, "Refused(").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
