@@ -86,7 +86,7 @@ pub use idempotent_runtime::SqliteStore;
 pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
 
 #[cfg(feature = "redis")]
-pub use idempotent_runtime::{RedisConnection, RedisOptions, RedisStore};
+pub use idempotent_redis::{RedisConnection, RedisOptions, RedisStore};
 
 #[cfg(feature = "seal")]
 pub use idempotent_runtime::{SealKey, SealKeys};
@@ -110,7 +110,8 @@ pub mod sql {
 #[doc = include_str!("../docs/guide/store.md")]
 pub mod store {
     #[cfg(feature = "redis")]
-    pub use idempotent_runtime::redis;
+    #[doc(inline)]
+    pub use idempotent_redis as redis;
     pub use idempotent_runtime::store::*;
 }
 

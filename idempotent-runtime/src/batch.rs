@@ -13,6 +13,11 @@
 //!
 //! A caller never sends for others, because callers are dropped. A batch whose callers have all stopped waiting is dropped.
 
+#![allow(
+    missing_debug_implementations,
+    reason = "only the stores of this workspace use these types"
+)]
+
 #[cfg(test)]
 mod interleavings;
 mod local_queue;
@@ -32,19 +37,19 @@ use tokio::runtime::Handle;
 
 pub(crate) use self::local_queue::Submitted;
 use self::local_queue::{LocalQueue, QueueContext};
-pub(crate) use self::queue::Limits;
-pub(crate) use self::transport::{Answer, BatchTypes, Operation, Transport};
+pub use self::queue::Limits;
+pub use self::transport::{Answer, BatchTypes, Operation, Transport};
 use crate::mutation::mutation;
 use crate::sync::{AtomicUsize, RwLock};
 
 /// The batches on one connection.
-pub(crate) struct Batches<T: BatchTypes> {
+pub struct Batches<T: BatchTypes> {
     shared: Arc<QueueContext<T>>,
     queues: RwLock<Vec<Arc<LocalQueue<T>>>>,
 }
 
 /// How to send an operation.
-pub(crate) enum Route<'a, T: BatchTypes> {
+pub enum Route<'a, T: BatchTypes> {
     /// The caller sends the operation by itself, and drops this after the answer.
     Inline(Option<InlinePermit<'a>>),
     /// The operation is queued, and sent together with others.
@@ -52,16 +57,17 @@ pub(crate) enum Route<'a, T: BatchTypes> {
 }
 
 /// An operation that its caller sends.
-pub(crate) struct InlinePermit<'a>(&'a AtomicUsize);
+pub struct InlinePermit<'a>(&'a AtomicUsize);
 
 /// Sends to the queue of the current runtime.
-pub(crate) struct QueueSender<T: BatchTypes> {
+pub struct QueueSender<T: BatchTypes> {
     local: Arc<LocalQueue<T>>,
     runtime: Handle,
 }
 
 impl<T: Transport> Batches<T> {
-    pub(crate) fn new(transport: T, limits: Limits) -> Self {
+    /// Sends by `transport`, within these limits.
+    pub fn new(transport: T, limits: Limits) -> Self {
         let shared = QueueContext {
             transport,
             limits,
@@ -75,7 +81,7 @@ impl<T: Transport> Batches<T> {
     }
 
     /// The route of an operation that is sent now. Outside of a runtime its caller sends it.
-    pub(crate) fn route(&self) -> Route<'_, T> {
+    pub fn route(&self) -> Route<'_, T> {
         let QueueContext { limits, inline, .. } = &*self.shared;
         if self.shared.tasks.load(Ordering::Relaxed) == 0 && !mutation!(QueuesAlone) {
             let permit = InlinePermit(inline);
@@ -128,7 +134,7 @@ impl<T: Transport> QueueSender<T> {
     ///
     /// `NotApplied` if the queue is full, or if the runtime ends before the operation is sent; `Unknown` if the runtime ends
     /// before the answer.
-    pub(crate) fn submit(self, operation: T::Operation) -> Submitted<T> {
+    pub fn submit(self, operation: T::Operation) -> Submitted<T> {
         self.local.submit(&self.runtime, operation)
     }
 }
@@ -142,7 +148,7 @@ impl Drop for InlinePermit<'_> {
 #[cfg(any(test, feature = "shuttle"))]
 impl<T: BatchTypes> Batches<T> {
     /// Whether operations wait and no task will ever take them.
-    pub(crate) fn is_stuck(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
         queues.iter().any(|local| local.is_stuck())
     }

@@ -3,20 +3,10 @@
 #[cfg(feature = "http")]
 pub mod integrations;
 pub mod port;
-#[cfg(feature = "redis")]
-pub mod redis;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub mod sql;
 pub mod store;
 
-#[cfg(any(
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "shuttle",
-    feature = "sqlite",
-    test
-))]
 mod batch;
 mod call;
 mod error;
@@ -82,8 +72,6 @@ pub use protocol::token::Token;
 pub use protocol::token::redemption::Redeemed;
 #[cfg(feature = "seal")]
 pub use record::seal::{SealKey, SealKeys};
-#[cfg(feature = "redis")]
-pub use redis::{RedisConnection, RedisOptions, RedisStore};
 pub use result::codec::Codec;
 pub use result::once::Once;
 pub use result::outcome::Outcome;

@@ -26,13 +26,10 @@ mod on_this_thread {
     }
 
     /// One mistake of the code that the tests of a room run.
-    #[allow(
-        dead_code,
-        reason = "some rooms need a feature, and some servers run only on Unix"
-    )]
+    #[allow(dead_code, reason = "some rooms need a feature")]
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub(crate) enum Mutation {
-        // Of batches, and of their use in Redis.
+        // Of batches.
         /// A lone operation is queued.
         QueuesAlone,
         /// An operation is sent although its caller was dropped before.
@@ -73,27 +70,6 @@ mod on_this_thread {
         CountsLarge,
         /// An operation right after a batch waits for the answer to the batch, also on a slow network.
         WaitsInGap,
-        /// Redis: an operation gets the reply to the next command.
-        ShiftsReplies,
-        /// Redis: the error of one removal is the answer to all removals.
-        SharesError,
-        /// Redis: a removal by an unknown script is not repeated.
-        ForgetsSource,
-        /// Redis: the reply to a notification is the answer to the next operation.
-        ReadsNotification,
-        /// Redis: writes are acknowledged without a wait for the replicas.
-        AcknowledgesAtOnce,
-        // Of the batches of a cluster.
-        /// The caller gets the redirection of a node.
-        ReturnsRedirection,
-        /// A batch goes to another node.
-        WrongNode,
-        /// The fault of one operation is the answer to all operations of its batch.
-        OneFaultForAll,
-        /// All operations of a batch are sent again if one of them was redirected.
-        RepeatsBatch,
-        /// An operation is sent again after its answer was lost.
-        RepeatsLost,
         // Of the protocol.
         /// The lease is counted from the reply.
         DeadlineFromReply,

@@ -3,5 +3,6 @@
 
 pub mod dynamodb;
 pub mod http;
+pub mod redis;
 #[cfg(feature = "testkit")]
 pub mod testkit;

@@ -21,12 +21,6 @@ pub(crate) mod key;
 pub(crate) mod last_poll;
 mod listing;
 mod local;
-#[cfg(any(
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite"
-))]
 pub(crate) mod longest;
 pub mod memory;
 pub(crate) mod queue;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
-use idempotent_runtime::redis::redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
+use idempotent_redis::redis::aio::MultiplexedConnection;
+use idempotent_redis::redis::{AsyncConnectionConfig, Client, IntoConnectionInfo};
 
 /// The client waits 500 ms for a reply by default, which is too short on a busy machine. This connection is not under test.
 const TIMEOUT: Option<Duration> = Some(Duration::from_mins(1));

@@ -62,7 +62,7 @@ mod suite_on_a_connection {
     idempotence::testkit::conformance!(async {
         let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let connection = super::connection_to(server).await;
-        idempotent_runtime::RedisStore::from_connection(connection)
+        idempotent_redis::RedisStore::from_connection(connection)
             .await
             .unwrap()
     });

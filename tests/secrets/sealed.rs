@@ -12,12 +12,11 @@ use http_body_util::BodyExt as _;
 use idempotence::http::IdempotencyLayer;
 use idempotence::testkit::FaultyStore;
 use idempotence_test_servers::RedisServer;
+use idempotent_redis::RedisStore;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
 use idempotent_runtime::store::{Bytes, Store, Swap};
-use idempotent_runtime::{
-    Error, Idempotency, MemoryStore, RedisStore, SealKey, SealKeys, SqliteStore, sql,
-};
+use idempotent_runtime::{Error, Idempotency, MemoryStore, SealKey, SealKeys, SqliteStore, sql};
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
 

@@ -120,7 +120,7 @@ impl<T: Transport> LocalQueue<T> {
 }
 
 /// The answer to a queued operation. Dropping it before the operation is sent withdraws the operation.
-pub(crate) struct Submitted<T: BatchTypes>(SubmittedState<T>);
+pub struct Submitted<T: BatchTypes>(SubmittedState<T>);
 
 enum SubmittedState<T: BatchTypes> {
     Refused,

@@ -14,35 +14,36 @@ use crate::store::StoreError;
 
 /// When operations wait for each other, and how many.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The most operations that callers send themselves at a time.
-    pub(crate) inline: usize,
+    pub inline: usize,
     /// The most batches without an answer, without large batches and without overdue batches.
-    pub(crate) in_flight: usize,
+    pub in_flight: usize,
     /// The most batches without an answer, with overdue batches: a server that does not answer must not gather more and more.
-    pub(crate) tasks: usize,
+    pub tasks: usize,
     /// No batch leaves while batches with so many bytes have no answer. Overdue batches do not count.
-    pub(crate) bytes_in_flight: usize,
+    pub bytes_in_flight: usize,
     /// The shortest time between two batches. An operation that arrives sooner after a batch waits for the answer to this batch,
     /// or for an operation that arrives later. On a slow network it is sent after this time even if no other operation arrives.
-    pub(crate) gap: Duration,
+    pub gap: Duration,
     /// The most operations of a batch.
-    pub(crate) operations: usize,
+    pub operations: usize,
     /// A batch has at most this part of all operations without an answer, so that the server works on one batch while the callers
     /// of another batch continue.
-    pub(crate) parts: usize,
+    pub parts: usize,
     /// A batch may have so many operations even if this is a larger part: more requests would cost more than callers wait.
-    pub(crate) whole: usize,
+    pub whole: usize,
     /// The most bytes of a batch, unless one operation is larger.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
     /// The most operations that wait.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
     /// The most bytes that wait, unless one operation is larger.
-    pub(crate) waiting_bytes: usize,
+    pub waiting_bytes: usize,
 }
 
 impl Limits {
-    pub(crate) const DEFAULT: Self = Self {
+    /// The limits of a server that answers within a few milliseconds.
+    pub const DEFAULT: Self = Self {
         inline: 16,
         in_flight: 8,
         tasks: 64,

@@ -3,7 +3,7 @@
 use std::future::{self, Future};
 
 /// The operations that go in batches.
-pub(crate) trait BatchTypes {
+pub trait BatchTypes {
     /// An operation that owns its arguments, because its caller may be dropped.
     type Operation: Operation;
     /// The answer to one operation, also if this is an error.
@@ -11,7 +11,7 @@ pub(crate) trait BatchTypes {
 }
 
 /// Sends batches of operations over one connection.
-pub(crate) trait Transport: BatchTypes + Send + Sync + 'static {
+pub trait Transport: BatchTypes + Send + Sync + 'static {
     /// Waits until the connection is usable, or an attempt to connect has failed. While this waits, all operations stay in the
     /// queue, and a dropped operation is not sent.
     fn ready(&self) -> impl Future<Output = ()> + Send {
@@ -35,7 +35,7 @@ pub(crate) trait Transport: BatchTypes + Send + Sync + 'static {
 }
 
 /// One operation of a batch.
-pub(crate) trait Operation: Send + 'static {
+pub trait Operation: Send + 'static {
     /// About how many bytes the operation adds to a request.
     fn size(&self) -> usize;
 
@@ -48,7 +48,7 @@ pub(crate) trait Operation: Send + 'static {
 
 /// The answer to one operation of a batch.
 #[derive(Debug)]
-pub(crate) enum Answer<O, R> {
+pub enum Answer<O, R> {
     /// The answer for the caller.
     Reply(R),
     /// The operation was not applied. The next batch contains this operation before all others, if its caller still waits.

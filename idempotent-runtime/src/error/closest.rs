@@ -15,13 +15,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 ///
 /// Its name is repeated only if it looks like one: any other text, and each text of a URL that `may_be_secret`, may be a password, or the
 /// rest of a password after an `&`.
-#[cfg(any(
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "sqlite"
-))]
-pub(crate) fn unknown_parameter(
+pub fn unknown_parameter(
     number: usize,
     (name, value): (&str, &str),
     may_be_secret: bool,

@@ -95,7 +95,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "redis")]
     fn debug_leaves_out_statements() {
         #[derive(Debug, thiserror::Error)]
         #[error("these statements make the tables:\n\nCREATE TABLE t\n")]
@@ -109,7 +108,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "redis")]
     fn the_text_has_the_reason_and_no_chain_has_it_twice() {
         use super::super::store::{StoreError, StoreErrorKind};
 

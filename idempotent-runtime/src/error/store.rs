@@ -89,12 +89,6 @@ impl StoreError {
 
     /// Makes an error of `kind` of an error whose text a server has chosen. A long text, or one with control characters, would fill
     /// logs and the memory of each caller: only its escaped beginning stays.
-    #[cfg(any(
-        feature = "redis",
-        feature = "mysql",
-        feature = "postgres",
-        feature = "sqlite"
-    ))]
     pub(crate) fn of_server(
         kind: StoreErrorKind,
         source: impl StdError + Send + Sync + 'static,
@@ -192,30 +186,12 @@ impl StdError for StoreError {
 }
 
 /// The most characters of an error's text that are kept.
-#[cfg(any(
-    feature = "redis",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite"
-))]
 const LONGEST_TEXT: usize = 300;
 
 /// The most bytes of the other parts of an error, which its `Debug` shows.
-#[cfg(any(
-    feature = "redis",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite"
-))]
 const LONGEST_DEBUG: usize = 4 * LONGEST_TEXT;
 
 /// The escaped beginning of the text of an error. `None` if the error can stay as it is.
-#[cfg(any(
-    feature = "redis",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "sqlite"
-))]
 fn excerpt(error: &dyn StdError) -> Option<String> {
     let text = error.to_string();
     let end = text.char_indices().nth(LONGEST_TEXT).map(|(end, _)| end);
@@ -279,7 +255,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "redis")]
     fn an_error_of_another_kind_keeps_its_reason_and_place() {
         let full = StoreError::new(StoreErrorKind::Full, "oom").place("redis 10.0.0.5:6379");
         let error = full.with_kind(StoreErrorKind::NotApplied);

@@ -10,29 +10,48 @@ use crate::store::{Store, UrlScheme};
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
-        scheme if is_redis(scheme) => {
-            let tls = is_encrypted(scheme).then_some("`redis-rustls`, or `redis-native-tls`,");
-            connected!("redis", crate::RedisStore, "Redis", url, tls)
-        }
         "postgres" | "postgresql" => {
             connected!("postgres", crate::PostgresStore, "PostgreSQL", url)
         }
         "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
         "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
-        // These stores are in crates of their own, which the feature links.
-        scheme @ ("dynamodb" | "etcd" | "etcds") if UrlScheme::find(scheme).is_none() => {
-            let feature = scheme.trim_end_matches('s');
-            Err(SetupError::new(format!(
-                "a URL of {feature} needs the feature `{feature}` of the crate `idempotence`"
-            )))
-        }
-        scheme => match UrlScheme::find(scheme) {
-            Some(registered) => registered.connect(url).await.map_err(|error| {
+        // The other stores are in crates of their own, which a feature links.
+        scheme => match (UrlScheme::find(family_of(scheme)), feature_of(scheme)) {
+            (Some(registered), _) => registered.connect(url).await.map_err(|error| {
                 let what = format!("cannot use the {} of this URL", registered.name());
                 SetupError::caused(what, error)
             }),
-            None => Err(unknown_scheme(url)),
+            (None, Some((name, feature))) => Err(SetupError::new(format!(
+                "a URL of {name} needs the feature {feature} of the crate `idempotence`"
+            ))),
+            (None, None) => Err(unknown_scheme(url)),
         },
+    }
+}
+
+/// The scheme by which a store is found. The Redis store gets also misspelled schemes, and says what is wrong.
+fn family_of(scheme: &str) -> &str {
+    let is_redis = |name| scheme.starts_with(name);
+    if ["redis", "valkey", "unix"].into_iter().any(is_redis) {
+        REDIS
+    } else {
+        scheme
+    }
+}
+
+const REDIS: &str = "redis";
+
+/// The name of the store with this scheme, and the feature that links its crate.
+fn feature_of(scheme: &str) -> Option<(&'static str, &'static str)> {
+    match family_of(scheme) {
+        "dynamodb" => Some(("dynamodb", "`dynamodb`")),
+        "etcd" | "etcds" => Some(("etcd", "`etcd`")),
+        // A URL with TLS needs another feature, which enables `redis`.
+        REDIS if scheme.starts_with("rediss") || scheme == "valkeys" => {
+            Some(("Redis", "`redis-rustls`, or `redis-native-tls`,"))
+        }
+        REDIS => Some(("Redis", "`redis`")),
+        _ => None,
     }
 }
 
@@ -46,6 +65,7 @@ fn unknown_scheme(url: &str) -> SetupError {
         "the URL of the store has no known scheme"
     };
     let more = UrlScheme::all().flat_map(UrlScheme::schemes);
+    let more = more.filter(|scheme| family_of(scheme) != REDIS);
     let more: Vec<_> = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
     let more = more.concat();
     SetupError::new(format!(
@@ -56,12 +76,7 @@ fn unknown_scheme(url: &str) -> SetupError {
 
 /// Connects to a store of a feature. Without the feature the error names it.
 macro_rules! connected {
-    ($feature:literal, $store:ty, $name:literal, $url:ident) => {
-        connected!($feature, $store, $name, $url, None::<&str>)
-    };
-    ($feature:literal, $store:ty, $name:literal, $url:ident, $tls:expr) => {{
-        // A URL with TLS needs another feature, which enables this one.
-        let feature = $tls.unwrap_or(concat!("`", $feature, "`"));
+    ($feature:literal, $store:ty, $name:literal, $url:ident) => {{
         #[cfg(feature = $feature)]
         let connected = match <$store>::connect($url).await {
             Ok(store) => Ok(Arc::new(store) as Arc<dyn Store>),
@@ -72,27 +87,13 @@ macro_rules! connected {
         };
         #[cfg(not(feature = $feature))]
         let connected = Err(SetupError::new(format!(
-            "a URL of {} needs the feature {feature} of the crate `idempotence`",
-            $name
+            "a URL of {} needs the feature `{}` of the crate `idempotence`",
+            $name, $feature
         )));
-        #[cfg(feature = $feature)]
-        let _ = feature;
         connected
     }};
 }
 use connected;
-
-/// Whether a URL of Redis asks for TLS.
-fn is_encrypted(scheme: &str) -> bool {
-    scheme.starts_with("rediss") || scheme == "valkeys"
-}
-
-/// Whether the Redis store must check the URL.
-fn is_redis(scheme: &str) -> bool {
-    ["redis", "valkey", "unix"]
-        .into_iter()
-        .any(|name| scheme.starts_with(name))
-}
 
 #[cfg(test)]
 mod tests {
@@ -102,23 +103,11 @@ mod tests {
     #[tokio::test]
     async fn the_error_for_a_missing_feature_names_it() {
         for (url, feature, built_in) in [
-            ("redis://localhost/", "redis", cfg!(feature = "redis")),
-            ("valkey://localhost/", "redis", cfg!(feature = "redis")),
-            (
-                "rediss://localhost/",
-                "redis-rustls",
-                cfg!(feature = "redis"),
-            ),
-            (
-                "rediss-cluster://localhost/",
-                "redis-rustls",
-                cfg!(feature = "redis"),
-            ),
-            (
-                "valkeys://localhost/",
-                "redis-rustls",
-                cfg!(feature = "redis"),
-            ),
+            ("redis://localhost/", "redis", false),
+            ("valkey://localhost/", "redis", false),
+            ("rediss://localhost/", "redis-rustls", false),
+            ("rediss-cluster://localhost/", "redis-rustls", false),
+            ("valkeys://localhost/", "redis-rustls", false),
             (
                 "postgres://u:s3cret@h/d",
                 "postgres",

@@ -12,7 +12,7 @@ pub(crate) fn read_or_zero(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a duration such as `1h30m`, or returns the text of an error.
-pub(crate) fn read(text: &str) -> Result<Duration, String> {
+pub fn read(text: &str) -> Result<Duration, String> {
     let written = text.escape_debug();
     match millis(text) {
         Some(millis) if millis <= LONGEST => Ok(Duration::from_millis(millis)),

@@ -15,7 +15,7 @@ use crate::error::store::{StoreError, StoreErrorKind};
 const REMEMBERED: usize = 32;
 
 /// Returns the record of the first attempt of a window.
-pub(crate) fn first(attempt: u128) -> Bytes {
+pub fn first(attempt: u128) -> Bytes {
     write(1, &id(attempt))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn number(stored: &[u8], attempt: u128) -> Result<Option<u64>, StoreE
 }
 
 /// The error for bytes under the key that another program or a later version wrote.
-pub(crate) fn foreign() -> StoreError {
+pub fn foreign() -> StoreError {
     let what = "the bytes under the key are no counter of this version";
     StoreError::new(StoreErrorKind::Misconfigured, what)
         .reason("has other bytes under the key than a counter of this version")

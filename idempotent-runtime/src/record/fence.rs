@@ -98,7 +98,7 @@ fn larger(last: i64, now: i64) -> i64 {
 }
 
 /// The error for bytes under the key that another program or a later version wrote.
-pub(crate) fn foreign() -> StoreError {
+pub fn foreign() -> StoreError {
     let what = "the bytes under the key are no fence of this version";
     StoreError::new(StoreErrorKind::Misconfigured, what)
         .reason("has other bytes under the key than a fence of this version")

@@ -17,7 +17,7 @@ use crate::world::Moment;
 const SHORTEST_LIFE: Duration = Duration::from_hours(24);
 
 /// How long the record of a number is stored, if the claim has this time to live.
-pub(crate) fn fence_ttl(ttl: Duration) -> Duration {
+pub fn fence_ttl(ttl: Duration) -> Duration {
     ttl.max(SHORTEST_LIFE)
 }
 

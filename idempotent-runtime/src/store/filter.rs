@@ -5,9 +5,8 @@ use std::fmt;
 mod shape;
 
 pub use self::shape::BloomFilter;
-#[cfg(feature = "redis")]
-pub(crate) use self::shape::float;
-pub(crate) use self::shape::{ERROR_RATES, MOST_BITS, Shape};
+pub(crate) use self::shape::{ERROR_RATES, MOST_BITS};
+pub use self::shape::{Shape, float};
 
 /// How full a Bloom filter is.
 ///
@@ -65,13 +64,13 @@ impl fmt::Display for BloomStats {
 
 /// One bucket of a filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// The time since its beginning, in widths of a bucket.
-    pub(crate) age: f64,
+    pub age: f64,
     /// The estimated number of its members.
-    pub(crate) members: f64,
+    pub members: f64,
     /// The share of unseen members for which the bucket answers that they were seen.
-    pub(crate) error_rate: f64,
+    pub error_rate: f64,
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl fmt::Display for Key {
 }
 
 /// The key of the record of a member of a set, in a store without sets.
-pub(crate) fn member_key(set: &str, member: &[u8]) -> String {
+pub fn member_key(set: &str, member: &[u8]) -> String {
     let mut key = String::with_capacity(set.len() + 1 + 2 * member.len());
     key.push_str(set);
     key.push(':');

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use idempotence_test_servers::RedisServer;
+use idempotent_redis::redis::{Script, cmd};
 use idempotent_runtime::Hint;
-use idempotent_runtime::redis::redis::{Script, cmd};
 use tokio::task::JoinSet;
 
 use crate::bloom::server::{ask, info, store_on};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use idempotence::testkit::conformance;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Hint, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::Hint;
 
 use crate::bloom::server::{ask, calls, keys, store_on};
 use crate::bloom::table::Table;

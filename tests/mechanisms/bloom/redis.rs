@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use idempotence_test_servers::{Direction, ProxyFault, RedisCluster, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Bloom, Hint, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::{Bloom, Hint};
 
 use crate::bloom::rates::{CAPACITY, holds_its_error_rate_and_reports_when_it_is_full};
 use crate::bloom::server::{ask, calls, keys, store_on};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Hint, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::Hint;
 
 use crate::bloom::server::{ask, keys, store_on};
 use crate::bloom::table::Table;

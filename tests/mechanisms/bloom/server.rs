@@ -1,8 +1,8 @@
 //! Servers, and what the tests read from them.
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::RedisStore;
-use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{Cmd, FromRedisValue, cmd};
 
 use support::redis_client::connection_to;
 

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::{self, cmd};
-use idempotent_runtime::{Counter, Error, Idempotency, RedisStore, Store, StoreErrorKind};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, cmd};
+use idempotent_runtime::{Counter, Error, Idempotency, Store, StoreErrorKind};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis;
 use idempotent_runtime::store::Bytes;
-use idempotent_runtime::{
-    Error, Idempotency, OrderNumbers, OrderNumbersBuilder, Placed, RedisStore, Store,
-};
+use idempotent_runtime::{Error, Idempotency, OrderNumbers, OrderNumbersBuilder, Placed, Store};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 

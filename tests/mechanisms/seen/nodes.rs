@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisCluster, RedisServer};
+use idempotent_redis::RedisStore;
+use idempotent_runtime::Idempotency;
 use idempotent_runtime::store::{Bytes, Claim, Store};
-use idempotent_runtime::{Idempotency, RedisStore};
 
 use crate::seen::servers::{MAX_WAIT, keys};
 use crate::seen::{added, is_first, patient, set_of};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Error, Idempotency, RedisStore, SeenSet};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::{Error, Idempotency, SeenSet};
 
 use crate::seen::servers::{keys, private, send};
 use crate::seen::{added, is_first, set_of};

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy};
-use idempotent_runtime::{Error, FirstTime, Idempotency, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_runtime::{Error, FirstTime, Idempotency};
 
 use crate::seen::servers::{MAX_WAIT, keys, private};
 use crate::seen::{added, is_first, patient, set_of};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::RedisStore;
-use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
-use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::aio::MultiplexedConnection;
+use idempotent_redis::redis::{Cmd, FromRedisValue, cmd};
 
 use support::redis_client as admin;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use idempotent_redis::redis::cmd;
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::redis::redis::cmd;
 
 use crate::seen::servers::{keys, private, send};
 use crate::seen::{added, is_first, patient, set_of};

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::{Cmd, FromRedisValue, cmd};
-use idempotent_runtime::{Idempotency, RedisStore, Store, Tokens};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{Cmd, FromRedisValue, cmd};
+use idempotent_runtime::{Idempotency, Store, Tokens};
 
 use crate::tokens::races::accepted;
 use crate::tokens::{

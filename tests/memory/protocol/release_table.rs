@@ -105,7 +105,7 @@ async fn the_table_holds_in_memory() {
 #[tokio::test]
 async fn the_table_holds_on_redis() {
     use idempotence_test_servers::RedisServer;
-    use idempotent_runtime::RedisStore;
+    use idempotent_redis::RedisStore;
 
     let server = RedisServer::start().unwrap();
     holds_on(RedisStore::connect(&server.url()).await.unwrap()).await;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::{self, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::store::servers::{MAX_WAIT, TTL, kind, next, send};

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::{self, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, cmd};
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{Error, Idempotency, RedisStore, Store, StoreError, StoreErrorKind};
+use idempotent_runtime::{Error, Idempotency, Store, StoreError, StoreErrorKind};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep, timeout};
 

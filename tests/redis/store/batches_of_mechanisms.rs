@@ -7,9 +7,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{Future, join_all, poll_immediate};
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
 use idempotent_runtime::store::{BloomFilter, Claim, Hint, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreError, StoreErrorKind};
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
 
 use tokio::time::timeout;
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Idempotency, RedisStore, Store, StoreErrorKind};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::{Idempotency, Store, StoreErrorKind};
 use support::log_capture::LogCapture;
 
 use crate::store::servers::{

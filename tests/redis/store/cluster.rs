@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisCluster, RedisServer};
-use idempotent_runtime::redis::redis::{cmd, from_redis_value};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, ClaimAll, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{self, Client, Value, cmd};
+use idempotent_redis::redis::{self, Client, Value, cmd};
+use idempotent_redis::{RedisConnection, RedisStore};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{RedisConnection, RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::store::servers::{

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use idempotence_test_servers::{RedisCluster, RedisSentinels, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Idempotency, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::Idempotency;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use support::orders::Orders;

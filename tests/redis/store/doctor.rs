@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use idempotence_test_servers::{Port, RedisCluster, RedisSentinels, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
 use idempotent_runtime::store::Level;
 use idempotent_runtime::store::Mechanism::Bloom;
-use idempotent_runtime::{Diagnosis, Idempotency, RedisStore};
+use idempotent_runtime::{Diagnosis, Idempotency};
 
 use crate::store::replicas::Pair;
 use crate::store::servers::{VALUE, add_user, key, send, url_of_user};
@@ -63,10 +64,10 @@ async fn a_suitable_server_has_only_good_findings() {
     );
 }
 
-fn redis_value<T: idempotent_runtime::redis::redis::FromRedisValue>(
-    value: idempotent_runtime::redis::redis::Value,
+fn redis_value<T: idempotent_redis::redis::FromRedisValue>(
+    value: idempotent_redis::redis::Value,
 ) -> T {
-    idempotent_runtime::redis::redis::from_redis_value(value).unwrap()
+    idempotent_redis::redis::from_redis_value(value).unwrap()
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::cmd;
-use idempotent_runtime::{Idempotency, RedisStore, Store, StoreError, StoreErrorKind};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
+use idempotent_runtime::{Idempotency, Store, StoreError, StoreErrorKind};
 
 use crate::store::servers::{TTL, VALUE, add_user, send, url_of_user};
 

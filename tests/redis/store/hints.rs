@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{Cmd, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{Cmd, cmd};
+use idempotent_runtime::Store;
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::{RedisStore, Store};
 use support::log_capture::LogCapture;
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::{Error, Idempotency, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_runtime::{Error, Idempotency};
 use tokio::task::JoinSet;
 
 use crate::store::servers::{MAX_WAIT, TTL, chain, next};

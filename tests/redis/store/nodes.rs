@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{RedisCluster, RedisServer};
-use idempotent_runtime::redis::redis::{cmd, from_redis_value};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{cmd, from_redis_value};
+use idempotent_runtime::Store;
 use idempotent_runtime::store::{Bytes, Claim, Swap};
-use idempotent_runtime::{RedisStore, Store};
 use tokio::time::timeout;
 
 use crate::store::batches::gathering;

@@ -1,9 +1,10 @@
 //! Records that are longer than any record of the library.
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{FromRedisValue as _, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{FromRedisValue as _, cmd};
 use idempotent_runtime::store::{Bytes, Claim, Entry, Swap};
-use idempotent_runtime::{AnyIntent, Error, Idempotency, IdempotencyContext, RedisStore, Store};
+use idempotent_runtime::{AnyIntent, Error, Idempotency, IdempotencyContext, Store};
 
 use crate::store::servers::{DONE, MAX_WAIT, TTL, VALUE, by_script, connection_to, send};
 

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use idempotence::testkit::conformance;
 use idempotence_test_servers::RedisServer;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{Value, cmd};
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::redis::redis::{Value, cmd};
 use idempotent_runtime::store::Hint;
-use idempotent_runtime::{
-    Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed, RedisStore,
-};
+use idempotent_runtime::{Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed};
 use tokio::sync::oneshot;
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to, send, url_of_user};

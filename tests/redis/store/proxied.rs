@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Direction, ProxyFault, Traffic};
-use idempotent_runtime::{RedisStore, Release, Store};
+use idempotent_redis::RedisStore;
+use idempotent_runtime::{Release, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

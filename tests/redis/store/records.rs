@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use idempotence_test_servers::RedisServer;
+use idempotent_redis::redis::cmd;
 use idempotent_runtime::Store;
-use idempotent_runtime::redis::redis::cmd;
 use idempotent_runtime::store::{Entry, Swap};
 
 use crate::store::servers::{DONE, VALUE, key, send, shared, shared_by_script};

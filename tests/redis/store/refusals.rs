@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{cmd, from_redis_value};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Error, Idempotency, RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Error, Idempotency, Store, StoreErrorKind};
 
 use crate::store::servers::{
     DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, by_script, chain, claims_natively,

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{self, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, cmd};
+use idempotent_runtime::Store;
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::{RedisStore, Store};
 
 use crate::store::servers::{DONE, TTL, VALUE, key, removes_natively, send, shared, url_of_user};
 

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{Port, RedisSentinels, RedisServer};
+use idempotent_redis::redis::aio::MultiplexedConnection;
+use idempotent_redis::redis::cluster::ClusterClient;
+use idempotent_redis::redis::{self, Cmd, Value, cmd};
+use idempotent_redis::{RedisOptions, RedisStore};
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::redis::redis::aio::MultiplexedConnection;
-use idempotent_runtime::redis::redis::cluster::ClusterClient;
-use idempotent_runtime::redis::redis::{self, Cmd, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{
-    Durability, Error, Idempotency, MemoryStore, RedisOptions, RedisStore, Store, StoreErrorKind,
-};
+use idempotent_runtime::{Durability, Error, Idempotency, MemoryStore, Store, StoreErrorKind};
 
 use tokio::sync::OnceCell;
 
@@ -251,7 +250,7 @@ async fn an_own_record_without_expiry_counts_and_gets_one() {
 async fn a_connection_that_breaks_before_the_replicas_answer_acknowledges_nothing() {
     let pair = Pair::start().await;
     let by_connection = patient()
-        .from_connection(idempotent_runtime::RedisConnection::new(
+        .from_connection(idempotent_redis::RedisConnection::new(
             redis::Client::open(pair.primary.url()).unwrap(),
         ))
         .await
@@ -471,7 +470,7 @@ async fn the_primary_may_restart() {
 async fn a_primary_that_became_a_replica_is_disconnected() {
     let pair = Pair::start().await;
     let by_connection = patient()
-        .from_connection(idempotent_runtime::RedisConnection::new(
+        .from_connection(idempotent_redis::RedisConnection::new(
             redis::Client::open(pair.primary.url()).unwrap(),
         ))
         .await

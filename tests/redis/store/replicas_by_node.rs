@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{RedisCluster, RedisServer};
-use idempotent_runtime::redis::redis::{cmd, from_redis_value};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::store::{Bytes, Claim, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 
 use crate::store::batches::calls;
 use crate::store::nodes::{crowd, in_slot, until_connected, works_during, works_for_many};

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotent_runtime::redis::redis::{self, Value, cmd};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, Value, cmd};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::store::batches::calls;

@@ -3,8 +3,9 @@
 use std::future::ready;
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{self, cmd};
-use idempotent_runtime::{Error, Idempotency, RedisStore};
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{self, cmd};
+use idempotent_runtime::{Error, Idempotency};
 
 use crate::store::servers::{TTL, send};
 

@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{RedisSentinels, RedisServer};
-use idempotent_runtime::redis::redis::cmd;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::cmd;
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{RedisStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::time::timeout;
 
 use crate::store::load::Load;

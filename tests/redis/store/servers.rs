@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::redis::redis::{self, Value, cmd};
+use idempotent_redis::redis::{self, Value, cmd};
+use idempotent_redis::{RedisOptions, RedisStore};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{RedisOptions, RedisStore, Store, StoreError, StoreErrorKind};
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
 
 use support::redis_client as admin;
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer};
+use idempotent_redis::RedisStore;
 use idempotent_runtime::store::Store as _;
-use idempotent_runtime::{Error, Idempotency, RedisStore};
+use idempotent_runtime::{Error, Idempotency};
 use tokio::time::{Instant, sleep};
 
 use crate::store::servers::MAX_WAIT;

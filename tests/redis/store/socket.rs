@@ -1,7 +1,7 @@
 //! A server behind a socket of this machine.
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::RedisStore;
+use idempotent_redis::RedisStore;
 
 use crate::store::servers::{add_user, assert_works};
 use crate::store::waiting::assert_waiting_call_is_woken;
@@ -10,7 +10,7 @@ mod suite {
     idempotence::testkit::conformance!(async {
         let server = idempotence_test_servers::RedisServer::shared().unwrap();
         let url = server.unix_url();
-        idempotent_runtime::RedisStore::connect(&url).await.unwrap()
+        idempotent_redis::RedisStore::connect(&url).await.unwrap()
     });
 }
 

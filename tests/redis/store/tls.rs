@@ -4,9 +4,10 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use idempotence_test_servers::RedisServer;
-use idempotent_runtime::RedisOptions;
-use idempotent_runtime::redis::redis::{cmd, from_redis_value};
-use idempotent_runtime::{RedisStore, StoreErrorKind};
+use idempotent_redis::RedisOptions;
+use idempotent_redis::RedisStore;
+use idempotent_redis::redis::{cmd, from_redis_value};
+use idempotent_runtime::StoreErrorKind;
 
 use crate::store::nodes::connections;
 use crate::store::servers::{MAX_WAIT, assert_works, chain, connected_by, send};

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::RedisServer;
+use idempotent_redis::RedisStore;
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::{Error, GuardedCall, Idempotency, RedisStore, Store};
+use idempotent_runtime::{Error, GuardedCall, Idempotency, Store};
 use tokio::sync::oneshot;
 
 use support::exports::assert_exports_keep_their_permits;

@@ -25,11 +25,11 @@ pub struct BloomFilter {
 /// at any distribution of the members over time: three consecutive buckets have the members of at most two retentions, and at
 /// worst the first and the last bucket have all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// The number of bits in a bucket.
-    pub(crate) bits: u64,
+    pub bits: u64,
     /// The number of bits of a member.
-    pub(crate) hashes: u32,
+    pub hashes: u32,
 }
 
 /// The size of the longest string in Redis: 512 MB.
@@ -40,7 +40,7 @@ pub(crate) const ERROR_RATES: std::ops::RangeInclusive<f64> = 1e-9..=0.5;
 
 impl Shape {
     /// The shape of a filter. Impossible settings are clamped to the nearest possible settings.
-    pub(crate) fn for_filter(filter: &BloomFilter) -> Self {
+    pub fn for_filter(filter: &BloomFilter) -> Self {
         // `max` comes first: it turns NaN into a number.
         let error_rate = filter.error_rate.max(*ERROR_RATES.start());
         let error_rate = error_rate.min(*ERROR_RATES.end());
@@ -59,7 +59,7 @@ impl Shape {
     }
 
     /// The number of bits that a bucket with these settings needs; it may exceed [`MOST_BITS`].
-    pub(crate) fn bits(capacity: u64, error_rate: f64) -> f64 {
+    pub fn bits(capacity: u64, error_rate: f64) -> f64 {
         let ln_2 = std::f64::consts::LN_2;
         (float(capacity) * -(error_rate / 2.0).ln() / (ln_2 * ln_2)).ceil()
     }
@@ -67,7 +67,7 @@ impl Shape {
     /// The bits of a member. Frozen: old and new processes share filters during a deploy.
     ///
     /// Enhanced double hashing: two hashes are enough for any number of bits.
-    pub(crate) fn positions(self, member: &[u8]) -> impl Iterator<Item = u64> + Clone {
+    pub fn positions(self, member: &[u8]) -> impl Iterator<Item = u64> + Clone {
         let digest = u128::from_le_bytes(Md5::digest(member).into());
         #[expect(clippy::cast_possible_truncation, reason = "the halves of a digest")]
         let (mut at, mut step) = (digest as u64, (digest >> 64) as u64);
@@ -80,15 +80,14 @@ impl Shape {
     }
 
     /// The estimated number of members in a bucket with this many set bits.
-    pub(crate) fn members(self, set: u64) -> f64 {
+    pub fn members(self, set: u64) -> f64 {
         // If all bits are set, any number of members is possible: the estimate for one bit less is the largest.
         let set = float(set.min(self.bits - 1)) / float(self.bits);
         -(float(self.bits) / f64::from(self.hashes)) * (-set).ln_1p()
     }
 
     /// The estimated number of bits that this many members set in a bucket.
-    #[cfg(feature = "redis")]
-    pub(crate) fn set(self, members: u64) -> u64 {
+    pub fn set(self, members: u64) -> u64 {
         let hashes = f64::from(self.hashes) * float(members);
         #[expect(
             clippy::cast_possible_truncation,
@@ -100,13 +99,14 @@ impl Shape {
     }
 
     /// The share of false positives of a bucket with this many set bits.
-    pub(crate) fn error_rate(self, set: u64) -> f64 {
+    pub fn error_rate(self, set: u64) -> f64 {
         (float(set) / float(self.bits)).powf(f64::from(self.hashes))
     }
 }
 
+/// A number of members or bits, for an estimate.
 #[expect(clippy::cast_precision_loss, reason = "an estimate is precise enough")]
-pub(crate) fn float(number: u64) -> f64 {
+pub fn float(number: u64) -> f64 {
     number as f64
 }
 

@@ -1,4 +1,4 @@
-//! The order of the rooms of the runtime and of HTTP, cycles, and the length of files and functions.
+//! The order of the rooms of the runtime, of Redis and of HTTP, cycles, and the length of files and functions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use idempotence_layers::Layers;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 38] = [
+const RUNTIME: [&str; 31] = [
     "mutation",
     "world",
     "sync",
@@ -17,13 +17,6 @@ const RUNTIME: [&str; 38] = [
     "record",
     "store",
     "batch",
-    "redis/script",
-    "redis/client",
-    "redis/send",
-    "redis/record",
-    "redis/bloom",
-    "redis/doctor",
-    "redis",
     "sql/failure/code",
     "sql/driver",
     "sql/database",
@@ -48,6 +41,12 @@ const RUNTIME: [&str; 38] = [
     "lib",
 ];
 
+/// The order of the rooms of Redis, in the same way.
+const REDIS: [&str; 11] = [
+    "mutation", "script", "client", "send", "record", "bloom", "doctor", "checks", "store",
+    "options", "lib",
+];
+
 /// The order of the rooms of HTTP, in the same way.
 const HTTP: [&str; 17] = [
     "running",
@@ -70,12 +69,13 @@ const HTTP: [&str; 17] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-pub(crate) const CRATES: [&str; 9] = [
+pub(crate) const CRATES: [&str; 10] = [
     "idempotence-cli",
     "idempotent-dynamodb",
     "idempotent-etcd",
     "idempotent-http",
     "idempotent-macro",
+    "idempotent-redis",
     "idempotent-runtime",
     "idempotent-testkit",
     "idempotence-client",
@@ -85,6 +85,7 @@ pub(crate) const CRATES: [&str; 9] = [
 #[test]
 fn rooms_use_only_rooms_before_them() {
     assert_eq!(layers("idempotent-runtime").violations(&RUNTIME), [""; 0]);
+    assert_eq!(layers("idempotent-redis").violations(&REDIS), [""; 0]);
     assert_eq!(layers("idempotent-http").violations(&HTTP), [""; 0]);
 }
 

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{Direction, ProxyFault, RedisProxy, RedisServer, Traffic};
+use idempotent_redis::RedisStore;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::{Entry, StoreError};
-use idempotent_runtime::{Error, Idempotency, RedisStore, Release, Store};
+use idempotent_runtime::{Error, Idempotency, Release, Store};
 use tokio::time::{sleep, timeout};
 
 use super::way::{Failure, Outcome, TTL, Way, further};

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use idempotent_redis::RedisStore;
 use idempotent_runtime::store::{Claim, Entry, Swap};
-use idempotent_runtime::{RedisStore, Store, StoreError};
+use idempotent_runtime::{Store, StoreError};
 
 use super::broken;
 use super::case::Moment;

@@ -1,0 +1,181 @@
+//! Connecting to a cluster.
+
+use std::time::Duration;
+
+use ::redis::aio::PubSub;
+use ::redis::cluster::{ClusterClient, ClusterClientBuilder};
+use ::redis::cluster_async::ClusterConnection;
+use ::redis::{Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use idempotent_runtime::store::StoreError;
+use tokio::time::timeout;
+
+use crate::client::link::{
+    CONNECT_TIMEOUT, address, connect, connection_info, in_time, quotes_command, tcp_settings,
+    unavailable,
+};
+use crate::client::replicas::Replicas;
+use crate::client::tls::{self, Certificates};
+use crate::client::url::Host;
+
+/// A cluster and its configured nodes.
+pub(crate) struct Cluster {
+    client: ClusterClient,
+    nodes: Vec<Client>,
+    certificates: Certificates,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        nodes: Vec<ConnectionInfo>,
+        certificates: &Certificates,
+        replicas: Replicas,
+    ) -> Result<Self, StoreError> {
+        let waited_for = if replicas.wanted > 0 {
+            replicas.timeout
+        } else {
+            Duration::ZERO
+        };
+        let builder = ClusterClientBuilder::new(nodes.clone())
+            .tcp_settings(tcp_settings())
+            .connection_timeout(CONNECT_TIMEOUT)
+            // The client blocks while it reads the slots from a node that hangs. After this time it repeats a command.
+            .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
+            // The caller sets the deadline of a call.
+            .overall_response_timeout(None)
+            // At most a quarter of a second in all. Then the caller gets the error and decides.
+            .retries(6)
+            .min_retry_wait(5)
+            .max_retry_wait(60)
+            .retry_wait_formula(5, 2);
+        let builder = with_certificates(builder, certificates)?;
+        let nodes = nodes.into_iter().map(|node| certificates.client(node));
+        Ok(Self {
+            nodes: nodes.collect::<Result<_, _>>()?,
+            client: builder.build().map_err(tls::unusable)?,
+            certificates: certificates.clone(),
+        })
+    }
+
+    /// A client for one node, with the login of the cluster; `None` if the address cannot be used.
+    pub(crate) fn node(&self, node: &Host) -> Option<Client> {
+        let known = self.nodes.first()?.get_connection_info();
+        let tls = matches!(known.addr(), ConnectionAddr::TcpTls { .. });
+        let login = known.redis_settings().clone();
+        let info = connection_info(address(node.clone(), tls), login).ok()?;
+        self.certificates.client(info).ok()
+    }
+
+    pub(crate) async fn connect(&self) -> RedisResult<ClusterConnection> {
+        if self.uses_hello() {
+            self.check_hello().await?;
+        }
+        let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
+        match connecting.await {
+            Ok(Ok(connection)) => Ok(connection),
+            // The client does not report the refusals of nodes.
+            Ok(Err(error)) if error.is_io_error() => {
+                let refusal = self.refusal(|refusal| !refusal.is_io_error()).await;
+                Err(refusal.unwrap_or(error))
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(unavailable(
+                "has no node that answers in time (are the servers running?)",
+            )),
+        }
+    }
+
+    fn uses_hello(&self) -> bool {
+        let mut logins = self
+            .nodes
+            .iter()
+            .map(|node| node.get_connection_info().redis_settings());
+        logins.any(|login| login.protocol() == ProtocolVersion::RESP3)
+    }
+
+    /// Checks that a node accepts `HELLO`, and that no node repeats this command, which contains the password: the client logs
+    /// the answers of nodes. Nodes that are too slow to answer here could repeat the command to the client.
+    async fn check_hello(&self) -> RedisResult<()> {
+        let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
+        let mut checked = Err(unavailable("has no known node"));
+        while let Some(connected) = nodes.next().await {
+            match connected {
+                Ok(_) => checked = Ok(()),
+                Err(error) if quotes_command(&error) => return Err(error),
+                // A refusal says more than a lost connection.
+                Err(error) if checked.as_ref().is_err_and(RedisError::is_io_error) => {
+                    checked = Err(error);
+                }
+                Err(_) => {}
+            }
+        }
+        checked
+    }
+
+    /// The first error of a node for which `matches` is true.
+    async fn refusal(&self, matches: impl Fn(&RedisError) -> bool) -> Option<RedisError> {
+        let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
+        while let Some(connected) = nodes.next().await {
+            match connected {
+                Err(error) if matches(&error) => return Some(error),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Makes a connection to any node: every node forwards all publications.
+    pub(crate) async fn connect_pubsub(&self) -> RedisResult<PubSub> {
+        let mut failure = unavailable("has no known node");
+        let first = rand::random_range(0..self.nodes.len().max(1));
+        let (before, after) = self.nodes.split_at(first.min(self.nodes.len()));
+        for node in after.iter().chain(before) {
+            match in_time(NODE_TIMEOUT, node.get_async_pubsub()).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| node.get_connection_info().addr().to_string())
+            .collect();
+        format!("redis cluster {}", nodes.join(", "))
+    }
+}
+
+/// The longest time for one answer of a node.
+const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+
+#[cfg(feature = "redis-rustls")]
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "the features do not change the signature"
+)]
+fn with_certificates(
+    builder: ClusterClientBuilder,
+    certificates: &Certificates,
+) -> Result<ClusterClientBuilder, StoreError> {
+    tls::install_crypto();
+    if certificates.is_empty() {
+        return Ok(builder);
+    }
+    Ok(builder.certs(certificates.client_config()))
+}
+
+#[cfg(not(feature = "redis-rustls"))]
+fn with_certificates(
+    builder: ClusterClientBuilder,
+    certificates: &Certificates,
+) -> Result<ClusterClientBuilder, StoreError> {
+    if certificates.is_empty() {
+        return Ok(builder);
+    }
+    Err(tls::bad_certificates(
+        "need rustls in a cluster: enable the feature `redis-rustls`",
+    ))
+}

@@ -1,0 +1,58 @@
+//! Claims of several keys by one script.
+
+use std::time::Duration;
+
+use ::redis::{ErrorKind, RedisError, Value};
+use bytes::Bytes;
+use idempotent_runtime::store::{ClaimAll, StoreError};
+
+use crate::client::connection_like::StoreClient;
+use crate::client::slot::slot_of_key;
+use crate::record::records::RecordCommands;
+use crate::record::scripts::CLAIM_ALL;
+use crate::script::millis;
+use crate::send::op::{Op, Order, SendError};
+use crate::send::sender::Sender;
+
+/// Claims all keys or none, alone or in a batch, if one server has all of them.
+pub(crate) async fn claim<C: StoreClient>(
+    sender: &Sender<C>,
+    records: &RecordCommands,
+    claims: &[(&str, &Bytes)],
+    ttl: Duration,
+) -> Result<ClaimAll, StoreError> {
+    let keys: Vec<_> = claims.iter().map(|(key, _)| *key).collect();
+    let mut slots = keys.iter().map(|key| slot_of_key(key.as_bytes()));
+    let first = slots.next();
+    if !sender.sends_once() && !slots.all(|slot| Some(slot) == first) {
+        return Ok(ClaimAll::NotTogether);
+    }
+    let (ttl, most) = (millis(ttl).to_string(), records.limit());
+    let values = claims.iter().map(|(_, value)| &***value);
+    let args: Vec<_> = values.chain([ttl.as_bytes(), most.as_bytes()]).collect();
+    let claim = Op::script(&CLAIM_ALL, &keys, &args).in_order(Order::OfKey);
+    match sender.send(&claim.replicated_by(&CLAIM_ALL)).await {
+        // This server is a node of a cluster, or a proxy before one.
+        Err(SendError::Redis(error)) if error.code() == Some("CROSSSLOT") => {
+            Ok(ClaimAll::NotTogether)
+        }
+        Ok(Value::Int(_)) => Ok(ClaimAll::Claimed),
+        reply => {
+            let reply: Vec<u8> = sender.read(sender.value(reply)?)?;
+            taken(&reply).map_err(|error| sender.error(SendError::Redis(error)))
+        }
+    }
+}
+
+/// Reads the place of a taken key, counted from 1, and the stored value after a space.
+fn taken(reply: &[u8]) -> Result<ClaimAll, RedisError> {
+    let space = reply.iter().position(|byte| *byte == b' ');
+    let taken = space.and_then(|space| {
+        let place = std::str::from_utf8(&reply[..space]).ok()?;
+        let place = place.parse::<usize>().ok()?.checked_sub(1)?;
+        let stored = Bytes::copy_from_slice(&reply[space + 1..]);
+        Some(ClaimAll::Taken(place, stored))
+    });
+    let message = "the script has another answer";
+    taken.ok_or_else(|| RedisError::from((ErrorKind::UnexpectedReturnType, message)))
+}
