@@ -131,7 +131,7 @@ pin_project! {
 }
 
 /// The response to a guarded request.
-type Guarded<B> =
+type GuardedLocal<B> =
     Pin<Box<dyn Future<Output = Result<Response<ReplayBody<ResponseBody<B>>>, Error>>>>;
 
 pin_project! {
@@ -142,7 +142,7 @@ pin_project! {
     {
         /// The request is not guarded.
         Passed { config: Arc<Config>, form: RefusalForm, #[pin] future: F },
-        Guarded { stamp: Stamp, local: Local, future: Guarded<B> },
+        Guarded { stamp: Stamp, local: Local, future: GuardedLocal<B> },
         Answered { answer: Option<Answered<B>> },
     }
 }

@@ -11,10 +11,10 @@ use crate::key::fingerprint::Fingerprint;
 
 /// Why a call failed, and which call it was.
 #[derive(Debug, Clone)]
-pub struct Failure(pub(super) Box<Cause>);
+pub struct Failure(pub(super) Box<FailureParts>);
 
 #[derive(Debug, Clone)]
-pub(super) struct Cause {
+pub(super) struct FailureParts {
     pub(super) site: Site,
     explanation: Explanation,
 }
@@ -45,7 +45,7 @@ impl Failure {
             what: what.into(),
             source: source.map(Arc::from),
         };
-        Self(Box::new(Cause { site, explanation }))
+        Self(Box::new(FailureParts { site, explanation }))
     }
 
     /// The store failed: "the store {reason}, {so}; {advice}". The place of the store is only in the source.
@@ -57,7 +57,7 @@ impl Failure {
     ) -> Self {
         let source = Arc::new(source);
         let explanation = Explanation::Store { so, advice, source };
-        Self(Box::new(Cause { site, explanation }))
+        Self(Box::new(FailureParts { site, explanation }))
     }
 
     /// Attributes the failure to the call at `site`. If the store failed, `consequence` is the consequence for the call.

@@ -33,7 +33,7 @@ pub use crate::record::form::Form;
 pub use crate::record::kept::{Kept, Stored};
 pub use crate::result::body_outcome::BodyOutcome;
 pub use crate::result::options::{LONGEST_HEAD, ResultOptions};
-pub use crate::result::replay::{Storable, Value};
+pub use crate::result::replay::{ReplayValue, Storable};
 pub use crate::result::replay_mode::{ReplayMode, ReplayOk};
 pub use crate::world::time_of_day;
 

@@ -170,7 +170,7 @@ impl Refusal {
             Why::Error(error) => return Err(error),
             Why::Replay(replay) => replay,
         };
-        let reading = Reading(Some(replay.of.call()));
+        let reading = ResultReading(Some(replay.of.call()));
         let read = replay.stored().and_then(|stored| keep.replay(stored));
         reading.finish();
         match read {
@@ -296,15 +296,15 @@ impl fmt::Debug for Refusal {
 }
 
 /// Reads a result with code of the caller's crate. If this is dropped before [`finish`](Self::finish), that code panicked.
-struct Reading<'a>(Option<&'a CallContext>);
+struct ResultReading<'a>(Option<&'a CallContext>);
 
-impl Reading<'_> {
+impl ResultReading<'_> {
     fn finish(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for ResultReading<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.0 {
             call.emit_end(EventKind::Panicked);

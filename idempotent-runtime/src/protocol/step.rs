@@ -17,7 +17,7 @@ use crate::record::call::Record;
 use crate::record::kept::Kept;
 use crate::record::shape;
 use crate::record::steps as format;
-use crate::record::steps::Entry;
+use crate::record::steps::StepEntry;
 use crate::store::{Claim, Key, StoreError, StoreErrorKind, Swap};
 
 /// What a step that begins finds.
@@ -220,7 +220,7 @@ fn encode(lease: &Lease, key: &Key, done: &[DoneStep]) -> Bytes {
             kept,
         } = done;
         let entry_key = Key::new(&key_of_entry(key, *position, &step.name));
-        Entry {
+        StepEntry {
             position: *position,
             name: step.name.clone(),
             place: step.place.clone(),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::key::fingerprint::Fingerprint;
 use crate::key::hex;
-use crate::record::fields::Fields;
+use crate::record::fields::FieldReader;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::record::key_tag::KeyTag;
@@ -161,7 +161,7 @@ impl<'a> Record<'a> {
     /// inject text into the logs, terminals and errors that show the fields.
     pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
         let first = &bytes[..bytes.len().min(LONGEST_LINE)];
-        let mut fields = Fields::new(first);
+        let mut fields = FieldReader::new(first);
         fields.expect(b"idem1 ")?;
         let state = match fields.byte()? {
             b'R' => RecordState::Running,
@@ -339,7 +339,7 @@ impl Content {
     }
 
     fn result(codec: &[u8]) -> Option<Self> {
-        let mut fields = Fields::new(codec);
+        let mut fields = FieldReader::new(codec);
         let form = Form::from_name(fields.word()?)?;
         let failure = match fields.word()? {
             b"ok" => false,
@@ -358,7 +358,7 @@ impl Content {
     }
 
     fn sealed(codec: &[u8]) -> Option<Self> {
-        let mut fields = Fields::new(codec);
+        let mut fields = FieldReader::new(codec);
         fields.expect(b"sealed:")?;
         let failure = match fields.word()? {
             b"ok" => false,

@@ -6,9 +6,9 @@ use crate::key::hex::is_hex;
 use crate::record::line::{IN_HOST, LONGEST_HOST};
 
 /// The bytes of a line that are not read yet. A method returns `None` if the line is not of this version.
-pub(super) struct Fields<'a>(&'a [u8]);
+pub(super) struct FieldReader<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -163,7 +163,7 @@ mod tests {
         for year in years.filter(|year| *year == 0 || *year > 1960) {
             for (month, day) in (0..=13).flat_map(|month| (0..=32).map(move |day| (month, day))) {
                 let text = format!("{year:04}-{month:02}-{day:02}T23:59:07.012Z");
-                let mut fields = Fields::new(text.as_bytes());
+                let mut fields = FieldReader::new(text.as_bytes());
                 let expected = humantime::parse_rfc3339(&text).ok();
                 assert_eq!(fields.time(), expected, "{text}");
             }
@@ -175,7 +175,7 @@ mod tests {
         for (hour, second) in (0..=25).flat_map(|hour| (0..=61).map(move |second| (hour, second))) {
             for (minute, millis) in [(0, 0), (59, 999), (60, 1)] {
                 let text = format!("2024-02-29T{hour:02}:{minute:02}:{second:02}.{millis:03}Z");
-                let mut fields = Fields::new(text.as_bytes());
+                let mut fields = FieldReader::new(text.as_bytes());
                 // `humantime` reads a leap second, but no version writes a leap second.
                 let expected = humantime::parse_rfc3339(&text).ok().filter(|_| second < 60);
                 assert_eq!(fields.time(), expected, "{text}");
@@ -197,7 +197,7 @@ mod tests {
             ("", None, 0),
             ("m", None, 0),
         ] {
-            let mut fields = Fields::new(text.as_bytes());
+            let mut fields = FieldReader::new(text.as_bytes());
             assert_eq!(fields.number(), number, "{text}");
             if number.is_some() {
                 assert_eq!(fields.remaining(), rest, "{text}");

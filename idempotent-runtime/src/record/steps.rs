@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 /// A step that is done, as its record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct StepEntry {
     /// How many steps of the call began before it.
     pub(crate) position: usize,
     pub(crate) name: String,
@@ -28,10 +28,10 @@ pub(crate) struct Entry {
 }
 
 /// Writes the record of these steps.
-pub(crate) fn write(entries: &[Entry]) -> Bytes {
+pub(crate) fn write(entries: &[StepEntry]) -> Bytes {
     let mut record = format!("{START}{}\n", entries.len()).into_bytes();
     for entry in entries {
-        let Entry {
+        let StepEntry {
             position,
             name,
             place,
@@ -45,14 +45,15 @@ pub(crate) fn write(entries: &[Entry]) -> Bytes {
 }
 
 /// Reads a record; `None` if another version or another program wrote it.
-pub(crate) fn read(bytes: &Bytes) -> Option<Vec<Entry>> {
+pub(crate) fn read(bytes: &Bytes) -> Option<Vec<StepEntry>> {
     let mut at = 0;
     let head = next_line(bytes, &mut at)?;
     let count = number(head.strip_prefix(START)?)?;
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<StepEntry> = Vec::new();
     while at < bytes.len() {
         let entry = next_entry(bytes, &mut at)?;
-        let is_new = |other: &Entry| other.position != entry.position && other.name != entry.name;
+        let is_new =
+            |other: &StepEntry| other.position != entry.position && other.name != entry.name;
         if entries.len() == MOST || !entries.iter().all(is_new) {
             return None;
         }
@@ -89,7 +90,7 @@ fn next_line<'a>(bytes: &'a [u8], at: &mut usize) -> Option<&'a str> {
     str::from_utf8(&rest[..length]).ok()
 }
 
-fn next_entry(bytes: &Bytes, at: &mut usize) -> Option<Entry> {
+fn next_entry(bytes: &Bytes, at: &mut usize) -> Option<StepEntry> {
     let mut words = next_line(bytes, at)?.split(' ');
     let (position, name, place) = (number(words.next()?)?, words.next()?, words.next()?);
     let length = number(words.next()?)?;
@@ -105,7 +106,7 @@ fn next_entry(bytes: &Bytes, at: &mut usize) -> Option<Entry> {
     }
     let record = bytes.slice(*at..end);
     *at = end + 1;
-    Some(Entry {
+    Some(StepEntry {
         position,
         name: name.to_owned(),
         place: place.to_owned(),
@@ -132,8 +133,8 @@ mod tests {
     use super::*;
     use crate::cases::cases;
 
-    fn entry(position: usize, name: &str, record: &'static [u8]) -> Entry {
-        Entry {
+    fn entry(position: usize, name: &str, record: &'static [u8]) -> StepEntry {
+        StepEntry {
             position,
             name: name.to_owned(),
             place: place("src/trip.rs", 14),
@@ -141,7 +142,7 @@ mod tests {
         }
     }
 
-    fn trip() -> [Entry; 2] {
+    fn trip() -> [StepEntry; 2] {
         [entry(1, "hotel", b"\n\xff\n"), entry(0, "flight", b"")]
     }
 
@@ -207,7 +208,7 @@ mod tests {
     #[test]
     fn a_long_path_is_cut_and_the_longest_entry_is_bounded() {
         let long = place(&"ä/".repeat(200), u32::MAX);
-        let entry = Entry {
+        let entry = StepEntry {
             position: MOST,
             name: "n".repeat(LONGEST_NAME),
             place: long,

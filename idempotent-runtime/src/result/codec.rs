@@ -14,7 +14,7 @@ use std::io;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Deserializer};
 
-use self::bits::Bits;
+use self::bits::FloatBits;
 use self::encoded::{Encoded, LEVELS, MOST_WITHIN};
 use self::json::LevelledFormatter;
 use self::levels::Levels;
@@ -229,7 +229,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
 /// What [`decode`] reads, which does not depend on the type.
 enum Readable<'a> {
     Json(&'a [u8]),
-    Bits(Bits),
+    Bits(FloatBits),
     #[cfg(feature = "msgpack")]
     MessagePack(&'a [u8]),
 }
@@ -242,7 +242,7 @@ impl<'a> Readable<'a> {
             // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
             Form::None if bytes.is_empty() => Ok(Self::Json(b"null")),
             Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
-            Form::Bits => Bits::read(bytes)
+            Form::Bits => FloatBits::read(bytes)
                 .map(Self::Bits)
                 .ok_or(Undecodable::Mismatch),
             #[cfg(feature = "msgpack")]

@@ -55,7 +55,7 @@ pub trait Replay<Via = ()>: Sized {
     fn replayed(kept: Self::Kept) -> Self;
 }
 
-impl<T: Value<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
+impl<T: ReplayValue<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
     type Kept = T::Kept;
 
     fn kept(&self) -> Option<impl Serialize> {
@@ -75,7 +75,7 @@ impl<T: Value<Via>, E, Via> Replay<InOk<Via>> for Result<T, E> {
     note = "a whole response, such as `axum::response::Response`, is stored by the layer `idempotence::http::IdempotencyLayer` instead of \
             `replay`"
 )]
-pub trait Value<Via>: Sized {
+pub trait ReplayValue<Via>: Sized {
     /// The part of the value that is stored, as a duplicate reads it.
     type Kept: Storable;
 
@@ -86,13 +86,13 @@ pub trait Value<Via>: Sized {
     fn replayed(kept: Self::Kept) -> Self;
 }
 
-/// A [`Value`] that is stored as it is.
+/// A [`ReplayValue`] that is stored as it is.
 #[derive(Debug)]
-pub struct Itself;
-/// A [`Value`] in a [`Once`].
+pub struct AsIs;
+/// A [`ReplayValue`] in a [`Once`].
 #[derive(Debug)]
 pub struct InOnce<Via>(PhantomData<Via>);
-/// A [`Value`] in the `Ok` of a `Result`.
+/// A [`ReplayValue`] in the `Ok` of a `Result`.
 #[derive(Debug)]
 pub struct InOk<Via>(PhantomData<Via>);
 
@@ -111,7 +111,7 @@ pub trait Storable: Serialize + DeserializeOwned {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Storable for T {}
 
-impl<T: Storable> Value<Itself> for T {
+impl<T: Storable> ReplayValue<AsIs> for T {
     type Kept = T;
 
     fn kept(&self) -> impl Serialize {
@@ -123,7 +123,7 @@ impl<T: Storable> Value<Itself> for T {
     }
 }
 
-impl<T: Value<Via>, Via> Value<InOnce<Via>> for Once<T> {
+impl<T: ReplayValue<Via>, Via> ReplayValue<InOnce<Via>> for Once<T> {
     type Kept = T::Kept;
 
     fn kept(&self) -> impl Serialize {

@@ -1,14 +1,14 @@
 //! A `Json` of actix, stored by `replay`.
 
 use actix_web::web::Json;
-use idempotent_runtime::port::http::{Storable, Value};
+use idempotent_runtime::port::http::{ReplayValue, Storable};
 use serde::Serialize;
 
 /// A [`Value`] in a `Json` of actix.
 #[derive(Debug)]
 pub struct InWebJson;
 
-impl<T: Storable> Value<InWebJson> for Json<T> {
+impl<T: Storable> ReplayValue<InWebJson> for Json<T> {
     type Kept = T;
 
     fn kept(&self) -> impl Serialize {

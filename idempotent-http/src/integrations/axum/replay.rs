@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 
 use ::axum::Json;
 use ::axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use idempotent_runtime::port::http::{Storable, Value};
+use idempotent_runtime::port::http::{ReplayValue, Storable};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -45,7 +45,7 @@ pub struct KeptHeaders(HeaderMap);
 /// Headers, as [`KeptHeaders`] are stored.
 struct HeadersOf<'a>(&'a HeaderMap);
 
-impl<T: Storable> Value<InJson> for Json<T> {
+impl<T: Storable> ReplayValue<InJson> for Json<T> {
     type Kept = T;
 
     fn kept(&self) -> impl Serialize {
@@ -57,7 +57,7 @@ impl<T: Storable> Value<InJson> for Json<T> {
     }
 }
 
-impl Value<InStatus> for StatusCode {
+impl ReplayValue<InStatus> for StatusCode {
     type Kept = KeptStatus;
 
     fn kept(&self) -> impl Serialize {
@@ -69,7 +69,7 @@ impl Value<InStatus> for StatusCode {
     }
 }
 
-impl Value<InHeaders> for HeaderMap {
+impl ReplayValue<InHeaders> for HeaderMap {
     type Kept = KeptHeaders;
 
     fn kept(&self) -> impl Serialize {
@@ -81,7 +81,7 @@ impl Value<InHeaders> for HeaderMap {
     }
 }
 
-impl<T: Value<Via>, Via> Value<After<InStatus, Via>> for (StatusCode, T) {
+impl<T: ReplayValue<Via>, Via> ReplayValue<After<InStatus, Via>> for (StatusCode, T) {
     type Kept = (KeptStatus, T::Kept);
 
     fn kept(&self) -> impl Serialize {
@@ -93,7 +93,7 @@ impl<T: Value<Via>, Via> Value<After<InStatus, Via>> for (StatusCode, T) {
     }
 }
 
-impl<T: Value<Via>, Via> Value<After<InHeaders, Via>> for (HeaderMap, T) {
+impl<T: ReplayValue<Via>, Via> ReplayValue<After<InHeaders, Via>> for (HeaderMap, T) {
     type Kept = (KeptHeaders, T::Kept);
 
     fn kept(&self) -> impl Serialize {
@@ -105,7 +105,9 @@ impl<T: Value<Via>, Via> Value<After<InHeaders, Via>> for (HeaderMap, T) {
     }
 }
 
-impl<T: Value<Via>, Via> Value<After<(InStatus, InHeaders), Via>> for (StatusCode, HeaderMap, T) {
+impl<T: ReplayValue<Via>, Via> ReplayValue<After<(InStatus, InHeaders), Via>>
+    for (StatusCode, HeaderMap, T)
+{
     type Kept = (KeptStatus, KeptHeaders, T::Kept);
 
     fn kept(&self) -> impl Serialize {

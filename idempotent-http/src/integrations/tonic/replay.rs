@@ -1,14 +1,14 @@
 //! The message of a `Response`, stored by `replay` without the metadata.
 
 use ::tonic::Response;
-use idempotent_runtime::port::http::{Storable, Value};
+use idempotent_runtime::port::http::{ReplayValue, Storable};
 use serde::Serialize;
 
 /// A [`Value`] that is the message of a `Response`, which is stored without its metadata.
 #[derive(Debug)]
 pub struct InResponse;
 
-impl<T: Storable> Value<InResponse> for Response<T> {
+impl<T: Storable> ReplayValue<InResponse> for Response<T> {
     type Kept = T;
 
     fn kept(&self) -> impl Serialize {

@@ -21,7 +21,7 @@ const VARIANT: u8 = b'@';
 
 const DEPTH: usize = 128;
 
-type Written<T = ()> = Result<T, UnencodablePart>;
+type EncodeResult<T = ()> = Result<T, UnencodablePart>;
 
 /// Writes values to a digest that has read the start of the encoding.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Encoder {
     }
 
     /// Writes a value on the same level as the previous value.
-    pub(super) fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+    pub(super) fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> EncodeResult {
         // An implementation may ignore the error of a field and continue. The bytes that it has
         // written could be the encoding of another value, so the whole key fails permanently.
         self.failed |= value.serialize(&mut *self).is_err();
@@ -69,7 +69,7 @@ impl Encoder {
         self.output.finish()
     }
 
-    fn enter(&mut self) -> Written {
+    fn enter(&mut self) -> EncodeResult {
         self.depth += 1;
         if self.depth > DEPTH {
             Err(UnencodablePart)
@@ -79,20 +79,20 @@ impl Encoder {
     }
 
     /// Writes a value inside another value.
-    fn nested<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+    fn nested<T: Serialize + ?Sized>(&mut self, value: &T) -> EncodeResult {
         self.enter()?;
         self.value(value)?;
         self.depth -= 1;
         Ok(())
     }
 
-    fn sequence(&mut self) -> Written<&mut Self> {
+    fn sequence(&mut self) -> EncodeResult<&mut Self> {
         self.enter()?;
         self.output.sequence();
         Ok(self)
     }
 
-    fn map(&mut self) -> Written<Map<'_>> {
+    fn map(&mut self) -> EncodeResult<Map<'_>> {
         self.enter()?;
         let entries = self.output.map();
         Ok(Map {
@@ -109,7 +109,7 @@ pub(super) struct Map<'a> {
 }
 
 impl Map<'_> {
-    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Written {
+    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> EncodeResult {
         self.encoder.output.entry(&mut self.entries);
         self.encoder.value(key)
     }
@@ -122,7 +122,7 @@ impl Map<'_> {
 
 macro_rules! widen {
     ($($method:ident($from:ty) => $wider:ident,)*) => {$(
-        fn $method(self, value: $from) -> Written {
+        fn $method(self, value: $from) -> EncodeResult {
             self.$wider(value.into())
         }
     )*};
@@ -139,7 +139,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     type SerializeStruct = Map<'a>;
     type SerializeStructVariant = Map<'a>;
 
-    fn serialize_bool(self, value: bool) -> Written {
+    fn serialize_bool(self, value: bool) -> EncodeResult {
         self.output.write(&[if value { TRUE } else { FALSE }]);
         Ok(())
     }
@@ -156,18 +156,18 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         serialize_f32(f32) => serialize_f64,
     }
 
-    fn serialize_i128(self, value: i128) -> Written {
+    fn serialize_i128(self, value: i128) -> EncodeResult {
         let sign = if value < 0 { NEGATIVE } else { POSITIVE };
         self.output.number(sign, value.unsigned_abs());
         Ok(())
     }
 
-    fn serialize_u128(self, value: u128) -> Written {
+    fn serialize_u128(self, value: u128) -> EncodeResult {
         self.output.number(POSITIVE, value);
         Ok(())
     }
 
-    fn serialize_f64(self, value: f64) -> Written {
+    fn serialize_f64(self, value: f64) -> EncodeResult {
         let bits = if value.is_nan() {
             // Rust does not guarantee the bits of `f64::NAN`.
             0x7ff8_0000_0000_0000
@@ -181,36 +181,36 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         Ok(())
     }
 
-    fn serialize_char(self, value: char) -> Written {
+    fn serialize_char(self, value: char) -> EncodeResult {
         self.serialize_str(value.encode_utf8(&mut [0; 4]))
     }
 
-    fn serialize_str(self, value: &str) -> Written {
+    fn serialize_str(self, value: &str) -> EncodeResult {
         self.output.text(STRING, value.as_bytes());
         Ok(())
     }
 
-    fn serialize_bytes(self, value: &[u8]) -> Written {
+    fn serialize_bytes(self, value: &[u8]) -> EncodeResult {
         self.output.text(BYTES, value);
         Ok(())
     }
 
-    fn serialize_none(self) -> Written {
+    fn serialize_none(self) -> EncodeResult {
         self.output.write(&[NONE]);
         Ok(())
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Written {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> EncodeResult {
         self.output.write(&[SOME]);
         self.nested(value)
     }
 
-    fn serialize_unit(self) -> Written {
+    fn serialize_unit(self) -> EncodeResult {
         self.output.write(&[UNIT]);
         Ok(())
     }
 
-    fn serialize_unit_struct(self, _name: &'static str) -> Written {
+    fn serialize_unit_struct(self, _name: &'static str) -> EncodeResult {
         self.serialize_unit()
     }
 
@@ -219,7 +219,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _name: &'static str,
         _index: u32,
         variant: &'static str,
-    ) -> Written {
+    ) -> EncodeResult {
         self.output.text(VARIANT, variant.as_bytes());
         self.serialize_unit()
     }
@@ -228,7 +228,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         self,
         _name: &'static str,
         value: &T,
-    ) -> Written {
+    ) -> EncodeResult {
         self.nested(value)
     }
 
@@ -238,20 +238,20 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
         value: &T,
-    ) -> Written {
+    ) -> EncodeResult {
         self.output.text(VARIANT, variant.as_bytes());
         self.nested(value)
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> Written<Self> {
+    fn serialize_seq(self, _len: Option<usize>) -> EncodeResult<Self> {
         self.sequence()
     }
 
-    fn serialize_tuple(self, _len: usize) -> Written<Self> {
+    fn serialize_tuple(self, _len: usize) -> EncodeResult<Self> {
         self.sequence()
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> Written<Self> {
+    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> EncodeResult<Self> {
         self.sequence()
     }
 
@@ -261,16 +261,16 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Written<Self> {
+    ) -> EncodeResult<Self> {
         self.output.text(VARIANT, variant.as_bytes());
         self.sequence()
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> Written<Map<'a>> {
+    fn serialize_map(self, _len: Option<usize>) -> EncodeResult<Map<'a>> {
         self.map()
     }
 
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> Written<Map<'a>> {
+    fn serialize_struct(self, _name: &'static str, _len: usize) -> EncodeResult<Map<'a>> {
         self.map()
     }
 
@@ -280,12 +280,12 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> Written<Map<'a>> {
+    ) -> EncodeResult<Map<'a>> {
         self.output.text(VARIANT, variant.as_bytes());
         self.map()
     }
 
-    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Written {
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> EncodeResult {
         // The default method panics if a `Display` implementation fails.
         let mut text = String::new();
         write!(text, "{value}").map_err(|_| UnencodablePart)?;
@@ -299,11 +299,11 @@ macro_rules! elements {
             type Ok = ();
             type Error = UnencodablePart;
 
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> EncodeResult {
                 self.value(value)
             }
 
-            fn end(self) -> Written {
+            fn end(self) -> EncodeResult {
                 self.output.end();
                 self.depth -= 1;
                 Ok(())
@@ -329,12 +329,12 @@ macro_rules! fields {
                 &mut self,
                 name: &'static str,
                 value: &T,
-            ) -> Written {
+            ) -> EncodeResult {
                 self.key(name)?;
                 self.encoder.value(value)
             }
 
-            fn end(self) -> Written {
+            fn end(self) -> EncodeResult {
                 self.end();
                 Ok(())
             }
@@ -351,15 +351,15 @@ impl ser::SerializeMap for Map<'_> {
     type Ok = ();
     type Error = UnencodablePart;
 
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Written {
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> EncodeResult {
         self.key(key)
     }
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> EncodeResult {
         self.encoder.value(value)
     }
 
-    fn end(self) -> Written {
+    fn end(self) -> EncodeResult {
         self.end();
         Ok(())
     }

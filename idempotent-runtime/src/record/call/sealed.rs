@@ -10,7 +10,7 @@
 use bytes::Bytes;
 
 use super::{Content, Head, LONGEST, Line, Record, RecordState, line, push_result};
-use crate::record::fields::Fields;
+use crate::record::fields::FieldReader;
 use crate::record::kept::{Kept, Stored};
 
 /// The parts of a record with a sealed result.
@@ -58,7 +58,7 @@ pub(crate) fn done(
 
 /// Reads a result from its opened bytes; `None` if no version wrote them.
 pub(crate) fn result(opened: &Bytes) -> Option<Stored> {
-    let mut fields = Fields::new(opened);
+    let mut fields = FieldReader::new(opened);
     let content = Content::result(fields.rest_of_line()?)?;
     let start = opened.len() - fields.remaining();
     match content.kept(opened.slice(start..)) {

@@ -6,12 +6,12 @@ use serde::forward_to_deserialize_any;
 
 /// A float, from the digits of its bits.
 #[derive(Clone, Copy)]
-pub(super) enum Bits {
+pub(super) enum FloatBits {
     Single(f32),
     Double(f64),
 }
 
-impl Bits {
+impl FloatBits {
     pub(super) fn read(digits: &[u8]) -> Option<Self> {
         let mut bits = [0; 8];
         let bits = base16ct::lower::decode(digits, &mut bits).ok()?;
@@ -23,7 +23,7 @@ impl Bits {
     }
 }
 
-impl<'de> Deserializer<'de> for Bits {
+impl<'de> Deserializer<'de> for FloatBits {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
