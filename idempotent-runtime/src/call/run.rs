@@ -121,15 +121,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         M: ReplayMode<R>,
         R: Send + 'static,
     {
-        let (call, answers) = self.into_parts();
-        let held = match call.claim().await {
-            Ok(held) => held,
-            Err(refusal) => return answers.refused(refusal),
-        };
-        match answers.clone().finish(held, Box::pin(body)).await {
-            Ok(outcome) => outcome,
-            Err(error) => answers.refused(error),
-        }
+        self.run_to_end_with(move |_| body).await
     }
 
     /// Does the same as [`run_to_end`](Self::run_to_end), with a body that gets its [context](IdempotencyContext).

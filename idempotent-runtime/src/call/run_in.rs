@@ -76,17 +76,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
     {
-        let (call, answers) = self.into_parts();
-        let mut held = match call.claim_in(tx).await {
-            Ok(held) => held,
-            Err(refusal) => return answers.refused(refusal),
-        };
-        let outcome = {
-            // The code that makes the future of the body also runs inside the call.
-            let mut body = pin!(async { body(tx.connection()).await });
-            poll_fn(|context| held.poll_body(context, body.as_mut())).await
-        };
-        answers.settle_in(held, outcome, tx).await
+        self.run_in_with(tx, async |connection, _| body(connection).await)
+            .await
     }
 
     /// Begins a transaction on `pool`, runs `body` in it as [`run_in`](Self::run_in) does, and commits it. After an error for which
@@ -182,6 +173,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         };
         let context = held.context();
         let outcome = {
+            // The code that makes the future of the body also runs inside the call.
             let mut body = pin!(async { body(tx.connection(), context).await });
             poll_fn(|context| held.poll_body(context, body.as_mut())).await
         };
