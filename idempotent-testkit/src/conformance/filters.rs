@@ -15,7 +15,7 @@ const SHORT: Duration = Duration::from_millis(600);
 pub(super) async fn an_inserted_member_is_perhaps_seen(subject: Subject) -> Verdict {
     let filter = filter(&subject, "filter", LONG);
     for member in 0..MEMBERS {
-        let _ = subject.bloom_insert(&filter, member).await?;
+        let _ = subject.insert_number(&filter, member).await?;
     }
     all_perhaps_seen(&subject, &filter, 0..MEMBERS).await
 }
@@ -26,7 +26,7 @@ pub(super) async fn members_inserted_at_once_are_all_perhaps_seen(subject: Subje
         let filter = filter.clone();
         async move {
             for member in (0..MEMBERS).skip(racer).step_by(RACERS) {
-                let _ = subject.bloom_insert(&filter, member).await?;
+                let _ = subject.insert_number(&filter, member).await?;
             }
             Ok(())
         }
@@ -42,7 +42,7 @@ pub(super) async fn concurrent_inserts_of_a_member_are_unseen_at_most_once(
     for member in 0..50 {
         let race = |subject: Subject, _| {
             let filter = filter.clone();
-            async move { subject.bloom_insert(&filter, member).await }
+            async move { subject.insert_number(&filter, member).await }
         };
         let hints = subject.race(RACERS, race).await?;
         let unseen = hints.iter().filter(|hint| **hint == Hint::Unseen).count();
@@ -60,7 +60,7 @@ pub(super) async fn a_new_member_is_mostly_unseen(subject: Subject) -> Verdict {
     let mut perhaps_seen = 0;
     for member in 0..MEMBERS {
         perhaps_seen +=
-            u32::from(subject.bloom_insert(&filter, member).await? == Hint::PerhapsSeen);
+            u32::from(subject.insert_number(&filter, member).await? == Hint::PerhapsSeen);
     }
     // The rate of false positives is below 1 % until the last member.
     if perhaps_seen < MEMBERS / 50 || perhaps_seen == MEMBERS {
@@ -73,10 +73,10 @@ pub(super) async fn a_new_member_is_mostly_unseen(subject: Subject) -> Verdict {
 
 pub(super) async fn filters_do_not_share_members(subject: Subject) -> Verdict {
     let [one, other] = ["one", "other"].map(|name| filter(&subject, name, LONG));
-    if subject.bloom_insert(&one, 1).await? == Hint::PerhapsSeen {
+    if subject.insert_number(&one, 1).await? == Hint::PerhapsSeen {
         return Ok(());
     }
-    match subject.bloom_insert(&other, 1).await? {
+    match subject.insert_number(&other, 1).await? {
         Hint::Unseen => Ok(()),
         Hint::PerhapsSeen => {
             Err(
@@ -93,12 +93,12 @@ pub(super) async fn a_filter_remembers_a_member_for_its_retention(subject: Subje
     let mut marked = Vec::new();
     for member in 0..12 {
         marked.push((member, Instant::now()));
-        let _ = subject.bloom_insert(&filter, member).await?;
+        let _ = subject.insert_number(&filter, member).await?;
         sleep(SHORT / 24).await;
     }
     for (member, marked) in marked {
         sleep((SHORT * 9 / 10).saturating_sub(marked.elapsed())).await;
-        let hint = subject.bloom_insert(&filter, member).await?;
+        let hint = subject.insert_number(&filter, member).await?;
         let after = marked.elapsed();
         if hint == Hint::Unseen && after < SHORT {
             return Err(format!(
@@ -107,12 +107,12 @@ pub(super) async fn a_filter_remembers_a_member_for_its_retention(subject: Subje
         }
     }
     let last = 100;
-    if subject.bloom_insert(&filter, last).await? == Hint::PerhapsSeen {
+    if subject.insert_number(&filter, last).await? == Hint::PerhapsSeen {
         return Ok(());
     }
     // Longer than the filter may remember it.
     sleep(SHORT * 2).await;
-    match subject.bloom_insert(&filter, last).await? {
+    match subject.insert_number(&filter, last).await? {
         Hint::Unseen => Ok(()),
         Hint::PerhapsSeen => Err(format!(
             "`bloom_insert` still returned PerhapsSeen {:?} after the last insert, but must have forgotten the member",
@@ -127,7 +127,7 @@ pub(super) async fn bloom_stats_estimates_the_number_of_members(subject: Subject
         return Ok(());
     };
     for member in 0..MEMBERS {
-        let _ = subject.bloom_insert(&filter, member).await?;
+        let _ = subject.insert_number(&filter, member).await?;
     }
     let Some(full) = subject.bloom_stats(&filter).await? else {
         return Err("`bloom_stats` returned None after an earlier call returned Some".to_owned());
@@ -149,7 +149,7 @@ async fn all_perhaps_seen(
     members: impl Iterator<Item = u32>,
 ) -> Verdict {
     for member in members {
-        if subject.bloom_insert(filter, member).await? == Hint::Unseen {
+        if subject.insert_number(filter, member).await? == Hint::Unseen {
             return Err(format!(
                 "`bloom_insert` returned Unseen for member {member}, which was inserted before, but must return PerhapsSeen"
             ));

@@ -13,6 +13,8 @@ use idempotent_runtime::store::{
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 
+use crate::op::with_operations;
+
 /// `Err` says what the store did and what it must do.
 pub(super) type Verdict = Result<(), String>;
 
@@ -44,16 +46,6 @@ impl Subject {
         format!("conformance:{:032x}:{name}", self.run)
     }
 
-    pub(super) async fn claim(
-        &self,
-        key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Claim, String> {
-        let answer = self.store.claim(key, value, ttl).await;
-        answer.map_err(|error| failed("claim", &error))
-    }
-
     /// Claims all keys by these values. `None`: the store does not claim them together.
     pub(super) async fn claim_all(
         &self,
@@ -79,17 +71,6 @@ impl Subject {
         answer.map_err(|error| error.kind())
     }
 
-    pub(super) async fn claim_fenced(
-        &self,
-        key: &str,
-        fence_key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<FencedClaim, String> {
-        let answer = self.store.claim_fenced(key, fence_key, value, ttl).await;
-        answer.map_err(|error| failed("claim_fenced", &error))
-    }
-
     /// As [`claim_fenced`](Self::claim_fenced), with the kind of its error.
     pub(super) async fn try_claim_fenced(
         &self,
@@ -101,111 +82,17 @@ impl Subject {
         answer.map_err(|error| error.kind())
     }
 
-    pub(super) async fn replace(
+    /// Inserts a number as a member of a Bloom filter.
+    pub(super) async fn insert_number(
         &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, String> {
-        let answer = self.store.replace(key, expected, value, ttl).await;
-        answer.map_err(|error| failed("replace", &error))
-    }
-
-    pub(super) async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, String> {
-        let answer = self.store.remove(key, expected).await;
-        answer.map_err(|error| failed("remove", &error))
-    }
-
-    pub(super) async fn get(&self, key: &str) -> Result<Option<Entry>, String> {
-        let answer = self.store.get(key).await;
-        answer.map_err(|error| failed("get", &error))
-    }
-
-    pub(super) async fn replace_and_notify(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, String> {
-        let answer = self
-            .store
-            .replace_and_notify(key, expected, value, ttl)
-            .await;
-        answer.map_err(|error| failed("replace_and_notify", &error))
-    }
-
-    pub(super) async fn remove_and_notify(
-        &self,
-        key: &str,
-        expected: &Bytes,
-    ) -> Result<Swap, String> {
-        let answer = self.store.remove_and_notify(key, expected).await;
-        answer.map_err(|error| failed("remove_and_notify", &error))
-    }
-
-    pub(super) async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, String> {
-        let answer = self.store.exchange(key, expected, value).await;
-        answer.map_err(|error| failed("exchange", &error))
+        filter: &BloomFilter,
+        number: u32,
+    ) -> Result<Hint, String> {
+        self.bloom_insert(filter, &number.to_be_bytes()).await
     }
 
     pub(super) async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
         self.store.subscribe(key).await
-    }
-
-    pub(super) async fn set_insert(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Claim, String> {
-        let answer = self.store.set_insert(set, member, owner, retention).await;
-        answer.map_err(|error| failed("set_insert", &error))
-    }
-
-    pub(super) async fn set_remove(
-        &self,
-        set: &str,
-        member: &[u8],
-        owner: &Bytes,
-        retention: Duration,
-    ) -> Result<Swap, String> {
-        let answer = self.store.set_remove(set, member, owner, retention).await;
-        answer.map_err(|error| failed("set_remove", &error))
-    }
-
-    pub(super) async fn count(
-        &self,
-        key: &str,
-        attempt: u128,
-        window: Duration,
-    ) -> Result<Count, String> {
-        let answer = self.store.count(key, attempt, window).await;
-        answer.map_err(|error| failed("count", &error))
-    }
-
-    pub(super) async fn bloom_insert(
-        &self,
-        filter: &BloomFilter,
-        member: u32,
-    ) -> Result<Hint, String> {
-        let answer = self.store.bloom_insert(filter, &member.to_be_bytes()).await;
-        answer.map_err(|error| failed("bloom_insert", &error))
-    }
-
-    pub(super) async fn bloom_stats(
-        &self,
-        filter: &BloomFilter,
-    ) -> Result<Option<BloomStats>, String> {
-        let answer = self.store.bloom_stats(filter).await;
-        answer.map_err(|error| failed("bloom_stats", &error))
     }
 
     /// A page of about ten records. `None` if the store cannot list.
@@ -295,11 +182,27 @@ impl Subject {
     }
 }
 
-/// Checks the answer of an operation. `what` names the operation in the message.
+/// The operations, whose errors are mistakes of the store.
+macro_rules! succeed {
+    ($($operation:ident $op:ident($($given:ident: &$type:ty),+; $($value:ident: $plain:ty),*) -> $answer:ty;)+) => {
+        impl Subject {
+            $(
+                pub(super) async fn $operation(&self, $($given: &$type,)+ $($value: $plain),*) -> Result<$answer, String> {
+                    let answer = self.store.$operation($($given,)+ $($value),*).await;
+                    answer.map_err(|error| failed(stringify!($operation), &error))
+                }
+            )+
+        }
+    };
+}
+
+with_operations!(succeed);
+
 pub(super) fn never_ends() -> String {
     format!("a listing did not end within {MOST_PAGES} pages of ten records")
 }
 
+/// Checks the answer of an operation. `what` names the operation in the message.
 pub(super) fn expect_answer<T: PartialEq + fmt::Debug>(
     what: &str,
     found: &T,
