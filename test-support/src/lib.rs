@@ -30,6 +30,8 @@ pub mod redis_client;
 #[cfg(feature = "stores")]
 pub mod required_only;
 #[cfg(feature = "stores")]
+pub mod spy;
+#[cfg(feature = "stores")]
 pub mod transfers;
 #[cfg(feature = "stores")]
 pub mod turns;

@@ -20,8 +20,8 @@ use idempotent_runtime::{Error, Idempotency, MemoryStore, SealKey, SealKeys, Sql
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
 
-use crate::spy::Spy;
 use crate::{FAILURE, RESULT};
+use support::spy::Spy;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 enum Declined {
@@ -143,7 +143,7 @@ async fn a_reader_of_the_store_sees_no_response_and_no_header() {
         assert_eq!(body, RESULT);
     }
     assert_eq!(runs.load(Ordering::Relaxed), 1);
-    let (_, values) = store.take();
+    let values = store.take().1.concat();
     assert!(
         values.contains(" codec=sealed:ok:") && !values.contains("canary"),
         "{values}"

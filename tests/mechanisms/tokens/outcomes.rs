@@ -13,6 +13,7 @@ use crate::tokens::{
     Events, OPERATION, TTL, USER, assert_accepted, assert_refused, code_of, issue, on, redeem,
 };
 use support::required_only::RequiredOnly;
+use support::spy::Spy;
 
 /// Tokens on a store that implements `exchange`, and on a store with only the four required operations.
 fn stores() -> [Arc<dyn Store>; 2] {
@@ -211,7 +212,7 @@ async fn foreign_bytes_are_refused_and_never_overwritten() {
         "idem1 T used owner=me",
     ] {
         let store = Arc::new(MemoryStore::new());
-        let spy = crate::tokens::secrets::Spy::new(store.clone());
+        let spy = Spy::new(store.clone());
         let tokens = on(spy.clone());
         let token = issue(&tokens).await;
         let key = spy.keys().pop().unwrap();
@@ -273,7 +274,7 @@ async fn each_event_is_emitted_once() {
 
 #[tokio::test]
 async fn a_token_is_not_issued_over_an_existing_record() {
-    let store = crate::tokens::secrets::Spy::new(Arc::new(MemoryStore::new()));
+    let store = Spy::new(MemoryStore::new());
     store.claims_are(Claim::Taken(Bytes::from_static(b"idem1 T fresh")));
     let issued = on(store).issue(&USER, OPERATION, TTL).await;
     assert_eq!(code_of(issued), "foreign_record");

@@ -1,104 +1,17 @@
 //! Tokens and subjects appear in no key, record, event or error.
 
 use std::error::Error as StdError;
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::store::{Bytes, Claim, Entry, Swap, async_trait};
-use idempotent_runtime::{
-    Error, Event, Idempotency, Lang, MemoryStore, Store, StoreError, StoreErrorKind,
-};
+use idempotent_runtime::{Error, Event, Idempotency, Lang, MemoryStore, StoreErrorKind};
+
+use support::spy::Spy;
 
 use crate::tokens::{LONG, OPERATION, TTL};
 
 const SUBJECT: &str = "canary-in-the-subject";
-
-/// A store that records the keys and values that it gets.
-#[derive(Clone)]
-pub(crate) struct Spy {
-    store: Arc<dyn Store>,
-    sent: Arc<Mutex<Sent>>,
-}
-
-#[derive(Debug, Default)]
-struct Sent {
-    keys: Vec<String>,
-    values: Vec<Bytes>,
-    claimed: Option<Claim>,
-}
-
-impl Spy {
-    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        let sent = Arc::default();
-        Self { store, sent }
-    }
-
-    pub(crate) fn keys(&self) -> Vec<String> {
-        self.sent.lock().unwrap().keys.clone()
-    }
-
-    /// The answer to every further claim.
-    pub(crate) fn claims_are(&self, answer: Claim) {
-        self.sent.lock().unwrap().claimed = Some(answer);
-    }
-
-    fn note(&self, key: &str, values: &[&Bytes]) {
-        let mut sent = self.sent.lock().unwrap();
-        sent.keys.push(key.to_owned());
-        sent.values.extend(values.iter().copied().cloned());
-    }
-}
-
-impl Debug for Spy {
-    /// The durability of the inner store, which a handle shows.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.store.fmt(f)
-    }
-}
-
-#[async_trait]
-impl Store for Spy {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.note(key, &[value]);
-        if let Some(claim) = &self.sent.lock().unwrap().claimed {
-            return Ok(claim.clone());
-        }
-        self.store.claim(key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.note(key, &[expected, value]);
-        self.store.replace(key, expected, value, ttl).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.note(key, &[expected]);
-        self.store.remove(key, expected).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        self.note(key, &[]);
-        self.store.get(key).await
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        self.note(key, &[expected, value]);
-        self.store.exchange(key, expected, value).await
-    }
-}
 
 /// All printed texts.
 #[derive(Clone, Default)]
@@ -138,7 +51,7 @@ async fn a_token_appears_only_in_its_own_text() {
     ];
     for fault in [None].into_iter().chain(faults.map(Some)) {
         let store = FaultyStore::new(MemoryStore::new());
-        let spy = Spy::new(Arc::new(store.clone()));
+        let spy = Spy::new(store.clone());
         let (printed, observed) = (Printed::default(), Printed::default());
         let events = observed.clone();
         let handle = Idempotency::builder(spy.clone()).observer(move |event: &Event<'_>| {
@@ -173,14 +86,13 @@ async fn a_token_appears_only_in_its_own_text() {
         assert!(printed.contains("Token(…)") && observed.contains(OPERATION));
         assert!(!reveals(&printed, token.as_str()), "{printed}");
         assert!(!reveals(&observed, token.as_str()), "{observed}");
-        let sent = spy.sent.lock().unwrap();
-        for key in &sent.keys {
+        let (keys, values) = spy.take();
+        for key in &keys {
             assert!(!reveals(key, token.as_str()), "{key}");
             let digest = key.strip_prefix("idem:#token:orders.submit:").unwrap();
             assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
         }
-        for value in &sent.values {
-            let text = str::from_utf8(value).unwrap();
+        for text in &values {
             assert!(text.starts_with("idem1 T "), "{text}");
             assert!(!reveals(text, token.as_str()), "{text}");
         }
