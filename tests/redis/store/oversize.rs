@@ -1,5 +1,7 @@
 //! Records that are longer than any record of the library.
 
+use std::time::Duration;
+
 use idempotence_test_servers::RedisServer;
 use idempotent_redis::RedisStore;
 use idempotent_redis::redis::{FromRedisValue as _, cmd};
@@ -83,7 +85,11 @@ async fn a_call_that_finds_a_huge_record_is_refused() {
     let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
     let idempotency = idempotency.build().unwrap();
     let run = async || {
-        let call = idempotency.call("test").key(&1).ttl(TTL).replay();
+        let call = idempotency
+            .call("test")
+            .key(&1)
+            .ttl(Duration::from_hours(1))
+            .replay();
         call.run(async { Ok::<_, Error>(1) }).await
     };
     run().await.unwrap();
