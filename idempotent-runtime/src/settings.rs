@@ -198,14 +198,18 @@ impl Settings {
     }
 
     fn read_or_explain(&self) -> Result<SettingsTable, SetupError> {
-        let table = self.read();
-        table.map_err(|problems| SetupError::new(problems.join("\n")))
+        let (table, problems) = self.read();
+        if problems.is_empty() {
+            Ok(table)
+        } else {
+            Err(SetupError::new(problems.join("\n")))
+        }
     }
 
-    /// Reads and checks the settings. The error has one line for each mistake.
+    /// Reads and checks the settings. Returns those without a mistake, and a line for each mistake.
     ///
     /// Blocks the thread while it reads the file.
-    pub(crate) fn read(&self) -> Result<SettingsTable, Vec<String>> {
+    pub(crate) fn read(&self) -> (SettingsTable, Vec<String>) {
         let mut problems = Vec::new();
         #[cfg(feature = "toml")]
         let file = match &self.file {
@@ -215,10 +219,6 @@ impl Settings {
         #[cfg(not(feature = "toml"))]
         let (Self {}, file) = (self, SourceSettings::default());
         let env = env::read(env::process_variables(), &mut problems);
-        if problems.is_empty() {
-            Ok(SettingsTable::new(file, env))
-        } else {
-            Err(problems)
-        }
+        (SettingsTable::new(file, env), problems)
     }
 }

@@ -171,6 +171,39 @@ fn a_setting_that_does_not_fit_a_known_endpoint_is_an_error() {
     );
 }
 
+#[tokio::test]
+async fn a_setting_that_does_not_fit_is_reported_together_with_the_other_mistakes() {
+    let file = File::new("[all]\ntll = \"1m\"\n[endpoints.\"listing.literal\"]\nlease = \"5s\"");
+    let mistakes = [
+        format!(
+            "{}:1: unknown setting `tll`: did you mean `ttl`?",
+            file.at(2)
+        ),
+        format!(
+            "{}: `lease` does not fit the endpoint `listing.literal`: \
+             `lease` needs `release = \"on_error\"`: with other values the lease is the `ttl`",
+            file.at(4)
+        ),
+    ]
+    .join("; ");
+    assert_eq!(file.handle().unwrap_err().to_string(), mistakes);
+
+    let text = std::fs::read_to_string(file.path()).unwrap();
+    file.write("");
+    let handle = file.handle().unwrap();
+    file.write(&text);
+    assert_eq!(handle.reload().await.unwrap_err().to_string(), mistakes);
+}
+
+/// The parser guesses values, and nobody wrote them.
+#[test]
+fn a_setting_of_a_file_that_is_not_toml_is_not_said_to_fit_or_not() {
+    let file = File::new("[endpoints.\"listing.literal\"]\nlease = \"5s\"\n[all");
+    let mistakes = file.handle().unwrap_err().to_string();
+    assert!(mistakes.contains("this is not TOML"), "{mistakes}");
+    assert!(!mistakes.contains("does not fit"), "{mistakes}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_endpoint_is_a_warning_until_its_first_call() {
     let file = File::new(

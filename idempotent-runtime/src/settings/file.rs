@@ -50,7 +50,12 @@ pub(super) fn parse(path: &Path, text: &str, problems: &mut Vec<String>) -> Sour
     for ((line, column), what) in mistakes {
         problems.push(format!("{}:{line}:{column}: {what}", path.display()));
     }
-    layer
+    // Nobody wrote the values that the parser guesses, so nothing is said about whether they fit.
+    if errors.is_empty() {
+        layer
+    } else {
+        SourceSettings::default()
+    }
 }
 
 struct Reader<'a> {

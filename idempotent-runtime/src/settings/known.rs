@@ -109,12 +109,12 @@ impl KnownEndpoints {
             let what = "there are no settings to reload, because the handle was built without `Builder::settings`";
             return Err(SetupError::new(what));
         };
-        let table = settings.read().map_err(|problems| setup_error(&problems))?;
+        let (table, mut problems) = settings.read();
         let (harmful, unknown) = {
             let mut state = self.write_state();
-            let ignored = state.ignored_settings(&table);
-            if !ignored.is_empty() {
-                return Err(setup_error(&ignored));
+            problems.extend(state.ignored_settings(&table));
+            if !problems.is_empty() {
+                return Err(SetupError::new(problems.join("\n")));
             }
             state.table = table;
             // Stored while the state is locked, so that no thread remembers the old settings under the new version.
@@ -390,8 +390,4 @@ fn new_version() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
 
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-fn setup_error(problems: &[String]) -> SetupError {
-    SetupError::new(problems.join("\n"))
 }
