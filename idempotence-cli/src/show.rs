@@ -64,10 +64,12 @@ pub(crate) fn text(peek: &Peek) -> String {
 
 fn meaning(state: State) -> &'static str {
     match state {
-        State::Running => "the body runs, or its process was killed a moment ago",
+        State::Running => {
+            "the body runs, or its process was killed a moment ago; with `release = false` it may have ended"
+        }
         State::Late => {
-            "its holder should have renewed the key already: its process was killed, or its calls have `renew = false` or \
-             `release = false`"
+            "its holder should have renewed the key already: its process was killed, or its calls have `renew = false`; \
+             with `release = false` it may have ended"
         }
         State::Done => {
             "the call has ended with success; an equal call is refused or gets its result"

@@ -316,7 +316,8 @@ fn a_key_that_its_call_keeps_is_released_after_two_looks() {
         .block_on(call.run(async { Ok::<_, Error>(()) }))
         .unwrap();
     let shown = run(&url, &["show", "orders.pay", "--key", "7"]).ok();
-    assert!(shown.contains("state     running: "), "{shown}");
+    let what_is_known = "with `release = false` it may have ended";
+    assert!(shown.contains(what_is_known), "{shown}");
     release(&url);
 }
 
