@@ -196,6 +196,11 @@ pub mod stores {}
 )]
 pub mod testing {}
 
+// The page needs the layer: its examples do not compile without the feature.
 #[doc = include_str!("links.md")]
-#[doc = include_str!("../docs/guide/vendors.md")]
+#[cfg_attr(feature = "http", doc = include_str!("../docs/guide/vendors.md"))]
+#[cfg_attr(
+    not(feature = "http"),
+    doc = "Which options the SDKs of vendors need: see the feature `http`."
+)]
 pub mod vendors {}
