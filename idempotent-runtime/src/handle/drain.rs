@@ -24,9 +24,11 @@ impl DrainError {
 
 impl Idempotency {
     /// Waits for background work, for at most `timeout`: bodies that run to their end after their caller dropped the call
-    /// (`on_cancel = "finish"`), and records that are not settled yet (`settle = "background"`, or a store that did not answer in time).
+    /// (`on_cancel = "finish"`), records that are not settled yet (`settle = "background"`, or a store that did not answer in time), and
+    /// requests that are undone because their answer did not come in time. Without it a claim that arrives late keeps its key.
     ///
-    /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request.
+    /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request, and in a program that ends
+    /// after its call, such as a cron job, also after an error.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
