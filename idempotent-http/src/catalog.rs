@@ -74,7 +74,7 @@ const AMBIGUOUS: [&str; 2] = [
 const NO_CALLER: [&str; 2] = ["The request names no caller", "请求没有标明调用方"];
 const SEND_DATE: [&str; 2] = [
     "Send the header {} once, with the time of the first try, for example Sun, 06 Nov 1994 08:49:37 GMT.",
-    "请发送且仅发送一次请求头 {}，其值为首次发送时间，例如 Sun, 06 Nov 1994 08:49:37 GMT",
+    "请求头 {} 必须且只能出现一次，其值为首次发送时间，例如 Sun, 06 Nov 1994 08:49:37 GMT",
 ];
 /// The error of the call has the text.
 const OF_THE_ERROR: [&str; 2] = [""; 2];

@@ -54,7 +54,7 @@ async fn a_refusal_is_in_the_language_of_the_request() {
     let refused = service.send(chinese, "2").await;
     assert_eq!(refused.headers["content-language"], "zh-Hans");
     let problem = refused.problem();
-    assert_eq!(problem["title"], "该键属于另一个请求");
+    assert_eq!(problem["title"], "该幂等键已用于另一个请求");
     assert_eq!(problem["detail"], "内容与首次提交的不一致，请重新发起");
     let english = service.send(keyed("/", "a"), "2").await;
     assert_eq!(

@@ -242,7 +242,7 @@ const PAYLOAD_MISMATCH: Facts = Facts {
     // Not `InvalidArgument`: gRPC reserves it for arguments that are wrong in every state of the server.
     grpc: Grpc::FailedPrecondition,
     title: "The key belongs to another request",
-    zh_title: "该键属于另一个请求",
+    zh_title: "该幂等键已用于另一个请求",
     en: "Your request was changed after it was first sent. Please start again with a new one.",
     zh_hans: "内容与首次提交的不一致，请重新发起",
 };

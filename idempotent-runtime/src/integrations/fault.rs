@@ -165,7 +165,7 @@ impl IdFault<'_> {
         let (carrier, value) = (self.carrier.text(lang), self.expected(lang));
         match lang {
             Lang::En | Lang::Custom(_) => format!("Send the {carrier} once, with {value}."),
-            Lang::ZhHans => format!("请发送且仅发送一次{carrier}，其值为 {value}"),
+            Lang::ZhHans => format!("{carrier} 必须且只能出现一次，其值为 {value}"),
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(
             malformed(Expected::Uuid, Mistake::NotUuid).text(Lang::ZhHans),
             "请求头 PayPal-Request-Id 无法读取：其值不是 UUID。\
-             请发送且仅发送一次请求头 PayPal-Request-Id，其值为 UUID"
+             请求头 PayPal-Request-Id 必须且只能出现一次，其值为 UUID"
         );
     }
 

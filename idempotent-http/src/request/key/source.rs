@@ -351,7 +351,7 @@ mod tests {
         let malformed = field.first.problem(fault, syntax, Lang::ZhHans);
         assert_eq!(
             malformed.detail,
-            "JSON 请求体的成员 meta.request_id 无法读取：其值不是字符串或整数。请发送且仅发送一次JSON 请求体的成员 meta.request_id，\
+            "JSON 请求体的成员 meta.request_id 无法读取：其值不是字符串或整数。JSON 请求体的成员 meta.request_id 必须且只能出现一次，\
              其值为 1 至 255 个可打印的 ASCII 字符"
         );
     }

@@ -89,7 +89,7 @@ mod tests {
                 assert_eq!(response.headers()[header::CONTENT_LANGUAGE], "zh-Hans");
                 let detail = problem["detail"].as_str().unwrap();
                 assert!(
-                    detail.contains(header) && detail.contains("请发送"),
+                    detail.contains(header) && detail.contains("必须且只能出现一次"),
                     "{detail}"
                 );
             }
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(
             unclosed.text(Lang::ZhHans),
             "请求头 Idempotency-Key 无法读取：其值有起始引号，但没有结束引号。\
-             请发送且仅发送一次请求头 Idempotency-Key，其值为 1 至 255 个可打印的 ASCII 字符"
+             请求头 Idempotency-Key 必须且只能出现一次，其值为 1 至 255 个可打印的 ASCII 字符"
         );
         assert_eq!(
             unclosed.to_string(),
