@@ -10,6 +10,9 @@ use idempotence_test_servers::MotoServer;
 use crate::proxy::{Fault, Proxy};
 use crate::{setup, table};
 
+#[path = "../../../test-support/requests_of_calls.rs"]
+mod requests_of_calls;
+
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A store behind a proxy, which knows the time already.
@@ -65,19 +68,21 @@ async fn an_operation_costs_one_request() {
         (swap, proxy.since_last()),
         (Swap::Done, vec!["DeleteItem".into()])
     );
+}
 
-    let handle = Idempotency::builder(store)
-        .deadline(MINUTE)
-        .build()
-        .unwrap();
-    for (what, cost) in [
-        ("a first call", vec!["PutItem", "UpdateItem"]),
-        ("a duplicate", vec!["PutItem"]),
-    ] {
-        let call = handle.call("requests").key("key").ttl(MINUTE);
-        let _ = call.run(async { Ok::<_, Error>(()) }).await;
-        assert_eq!(proxy.since_last(), cost, "{what}");
-    }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_table_of_benches_has_the_requests_of_a_call() {
+    const METHODS: [&str; 4] = ["PutItem", "UpdateItem", "DeleteItem", "GetItem"];
+
+    let (store, proxy) = behind_proxy("table").await;
+    let since_last = || {
+        let requests = proxy.since_last();
+        let count = |method: &str| requests.iter().filter(|one| *one == method).count();
+        let counts = METHODS.map(count);
+        assert_eq!(counts.iter().sum::<usize>(), requests.len(), "{requests:?}");
+        counts.map(|count| u64::try_from(count).unwrap())
+    };
+    requests_of_calls::compare(store, "DynamoDB", METHODS, since_last).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use idempotence::store::{Bytes, Claim, FencedClaim, Swap};
-use idempotence::{EtcdStore, Idempotency, Store as _};
+use idempotence::{EtcdStore, Store as _};
 use idempotence_test_servers::{EtcdCluster, EtcdMember};
 
+#[path = "../../../test-support/requests_of_calls.rs"]
+mod requests_of_calls;
+
+const METHODS: [&str; 2] = ["Txn", "Range"];
 const MINUTE: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,16 +60,14 @@ async fn an_operation_costs_one_transaction() {
         store.remove("b", &first).await.unwrap();
         requests.since_last();
     }
+}
 
-    let handle = Idempotency::builder(store)
-        .deadline(MINUTE)
-        .build()
-        .unwrap();
-    for (what, cost) in [("a first call", [2, 0]), ("a duplicate", [1, 0])] {
-        let call = handle.call("requests").key("key").ttl(MINUTE);
-        let _ = call.run(async { Ok::<_, idempotence::Error>(()) }).await;
-        assert_eq!(requests.since_last(), cost, "{what}");
-    }
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_table_of_benches_has_the_requests_of_a_call() {
+    let cluster = EtcdCluster::start(1).unwrap();
+    let store = EtcdStore::connect(&cluster.url()).await.unwrap();
+    let mut requests = Requests::of(&cluster.members()[0]);
+    requests_of_calls::compare(store, "etcd", METHODS, || requests.since_last()).await;
 }
 
 /// The transactions and reads of a member.
@@ -84,7 +86,7 @@ impl<'a> Requests<'a> {
 
     /// How many came since the last question.
     fn since_last(&mut self) -> [u64; 2] {
-        let now = ["Txn", "Range"].map(|method| started(self.member, method));
+        let now = METHODS.map(|method| started(self.member, method));
         let new = [0, 1].map(|at| now[at] - self.before[at]);
         self.before = now;
         new
