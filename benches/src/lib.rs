@@ -1,7 +1,7 @@
 //! The contenders of the benchmarks and the measurement.
 //!
 //! Each way to guard a function is implemented once per task ([`upload`], [`replay`], [`storm`]), and each store has its
-//! own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_sql`]). The other [`mechanisms`] have a separate
+//! own contenders ([`in_memory`], [`on_redis`], [`on_cluster`], [`on_etcd`], [`on_sql`]). The other [`mechanisms`] have a separate
 //! module.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +25,7 @@ pub mod latency;
 mod limit;
 pub mod mechanisms;
 pub mod on_cluster;
+pub mod on_etcd;
 pub mod on_redis;
 pub mod on_sql;
 pub mod one_core;
