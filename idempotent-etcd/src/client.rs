@@ -8,21 +8,24 @@ use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use http::uri::PathAndQuery;
+use idempotent_runtime::store::StoreErrorKind;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use crate::failure::{is_auth_off, is_stale_token, is_unknown, is_unsent};
+use crate::failure::{is_auth_off, is_stale_token, judge};
 use crate::wire::{Authenticate, Method};
+
+use StoreErrorKind::{NotApplied, Unknown};
 
 /// The members of a cluster. Requests go to one member until it fails or does not answer; then they go to the next.
 pub(crate) struct Client {
-    members: Vec<Member>,
+    pub(crate) members: Vec<Member>,
     current: AtomicUsize,
     login: Option<Authenticate>,
-    is_encrypted: bool,
+    pub(crate) is_encrypted: bool,
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
 
@@ -32,8 +35,6 @@ pub(crate) struct Member {
     channel: Channel,
 }
 
-/// The largest reply: a record and what is around it.
-const LARGEST_REPLY: usize = 64 << 20;
 /// A server closes a connection with more pings than one in five seconds.
 const PING: Duration = Duration::from_secs(10);
 const PONG: Duration = Duration::from_secs(5);
@@ -80,24 +81,19 @@ impl Client {
         loop {
             let attempt = self.attempt();
             let answer = self.ask(attempt.member(), request.clone()).await;
-            let Err(status) = answer else {
-                attempt.answered();
+            match answer.as_ref().map_err(|status| judge(status).0) {
+                Err(NotApplied) if left > 1 => {
+                    left -= 1;
+                    continue;
+                }
+                Err(NotApplied | Unknown) => {}
+                _ => attempt.answered(),
+            }
+            if !renews || !answer.as_ref().is_err_and(is_stale_token) {
                 return answer;
-            };
-            if renews && is_stale_token(&status) {
-                attempt.answered();
-                self.set_token(None);
-                renews = false;
-                continue;
             }
-            if is_unsent(&status) && left > 1 {
-                left -= 1;
-                continue;
-            }
-            if !is_unsent(&status) && !is_unknown(&status) {
-                attempt.answered();
-            }
-            return Err(status);
+            self.set_token(None);
+            renews = false;
         }
     }
 
@@ -133,16 +129,15 @@ impl Client {
         unary::<M>(member, request).await
     }
 
-    pub(crate) fn members(&self) -> &[Member] {
-        &self.members
+    /// Whether requests have no user, because the URL or the cluster has none.
+    pub(crate) fn has_no_token(&self) -> bool {
+        self.lock_token().is_none()
     }
 
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.is_encrypted
-    }
-
-    pub(crate) fn has_login(&self) -> bool {
-        self.login.is_some()
+    /// The addresses of the members.
+    pub(crate) fn addresses(&self) -> String {
+        let addresses = self.members.iter().map(|member| member.address.as_str());
+        addresses.collect::<Vec<_>>().join(",")
     }
 
     /// A request with the token of the user. A member that has no leader refuses it at once.
@@ -191,14 +186,6 @@ impl Client {
     }
 }
 
-/// Sends a request to this member without a user.
-pub(crate) async fn ask_plainly<M: Method>(
-    member: &Member,
-    request: M,
-) -> Result<M::Reply, Status> {
-    unary::<M>(member, Request::new(request)).await
-}
-
 async fn unary<M: Method>(member: &Member, request: Request<M>) -> Result<M::Reply, Status> {
     let path = PathAndQuery::from_static(M::PATH);
     let mut grpc = ready(member).await?;
@@ -209,7 +196,8 @@ async fn unary<M: Method>(member: &Member, request: Request<M>) -> Result<M::Rep
 
 async fn ready(member: &Member) -> Result<Grpc<Channel>, Status> {
     let grpc = Grpc::new(member.channel.clone());
-    let mut grpc = grpc.max_decoding_message_size(LARGEST_REPLY);
+    // A page of a listing is long.
+    let mut grpc = grpc.max_decoding_message_size(usize::MAX);
     let ready = grpc.ready().await;
     ready.map_err(|error| Status::from_error(Box::new(error)))?;
     Ok(grpc)
@@ -244,7 +232,6 @@ impl Drop for Attempt<'_> {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.members.iter().map(|member| &member.address);
-        f.debug_list().entries(addresses).finish()
+        f.debug_tuple("Client").field(&self.addresses()).finish()
     }
 }

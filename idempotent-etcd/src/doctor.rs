@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use idempotent_runtime::store::Finding;
 use idempotent_runtime::store::Level::{Fine, Note, Problem, Warning};
 use tokio::time::timeout;
-use tonic::{Code, Status};
+use tonic::Status;
 
 use crate::client::{Client, Member};
-use crate::wire::{self, Alarm, Authenticate, MemberList, Method, Range, StatusReply};
+use crate::wire::{self, Alarm, MemberList, Method, Range, StatusReply};
 
 /// The quota of a database without `--quota-backend-bytes`.
 const DEFAULT_QUOTA: i64 = 2 << 30;
@@ -21,7 +20,7 @@ const MANY_REVISIONS: i64 = 100_000;
 pub(crate) async fn examine(client: &Client, deadline: Duration) -> Vec<Finding> {
     let examination = Examination { client, deadline };
     let asked = client
-        .members()
+        .members
         .iter()
         .map(async |member| (member, examination.ask(member, wire::Status {}).await));
     let asked = join_all(asked).await;
@@ -35,8 +34,7 @@ pub(crate) async fn examine(client: &Client, deadline: Duration) -> Vec<Finding>
     };
     findings.extend(examination.members(member).await);
     findings.extend(examination.alarms(member).await);
-    findings.extend(examination.compaction(member).await);
-    findings.extend(examination.access(member).await);
+    findings.extend(examination.settings(member).await);
     findings
 }
 
@@ -93,25 +91,16 @@ impl Examination<'_> {
     async fn members(&self, member: &Member) -> Option<Finding> {
         let listed = self.ask(member, MemberList {}).await.ok()?.members;
         let voters = listed.iter().filter(|member| !member.is_learner).count();
-        Some(match voters {
-            0 | 1 => Finding::new(
-                Warning,
-                "the cluster has one member: its loss loses every record",
-            )
-            .advise("run three members on three machines"),
-            2 => Finding::new(
-                Warning,
-                "the cluster has two members: the loss of one stops all calls",
-            )
-            .advise("run three members on three machines"),
-            _ => Finding::new(
-                Fine,
-                format!(
-                    "the cluster has {voters} members, and {} may fail",
-                    (voters - 1) / 2
-                ),
-            ),
-        })
+        let found = match voters {
+            0 | 1 => "the cluster has one member: its loss loses every record",
+            2 => "the cluster has two members: the loss of one stops all calls",
+            _ => {
+                let may_fail = (voters - 1) / 2;
+                let found = format!("the cluster has {voters} members, and {may_fail} may fail");
+                return Some(Finding::new(Fine, found));
+            }
+        };
+        Some(Finding::new(Warning, found).advise("run three members on three machines"))
     }
 
     async fn alarms(&self, member: &Member) -> Vec<Finding> {
@@ -129,60 +118,33 @@ impl Examination<'_> {
         findings.collect()
     }
 
-    /// Whether old revisions are removed. No method of etcd tells the setting, so this looks for the oldest revision.
-    async fn compaction(&self, member: &Member) -> Option<Finding> {
-        let mut range = Range {
-            count_only: true,
-            ..Range::of(&Bytes::from_static(b"idempotence"))
-        };
-        let newest = self.ask(member, range.clone()).await.ok()?.header?.revision;
+    /// Whether old revisions are removed, and whether users and TLS are on. No method of etcd tells the setting of compaction, so this
+    /// looks for the oldest revision.
+    async fn settings(&self, member: &Member) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let mut range = Range::count(b"idempotence");
+        let newest = self.ask(member, range.clone()).await;
+        let is_auth_off = newest.is_ok() && self.client.has_no_token();
+        let newest = newest.ok().and_then(|reply| reply.header);
+        let newest = newest.map_or(0, |header| header.revision);
         range.revision = 1;
-        let is_kept = self.ask(member, range).await.is_ok();
-        (is_kept && newest > MANY_REVISIONS).then(|| {
+        if newest > MANY_REVISIONS && self.ask(member, range).await.is_ok() {
             let found =
                 format!("all {newest} revisions are kept: the database grows until it is full");
-            Finding::new(Warning, found).advise(
+            findings.push(Finding::new(Warning, found).advise(
                 "start etcd with `--auto-compaction-mode=periodic --auto-compaction-retention=5m`",
-            )
-        })
-    }
-
-    /// Whether users and TLS are on.
-    async fn access(&self, member: &Member) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let nobody = Authenticate {
-            name: String::new(),
-            password: String::new(),
-        };
-        let is_off = match self.ask_without_login(member, nobody).await {
-            Err(status) => {
-                status.code() == Code::FailedPrecondition
-                    && status.message().contains("not enabled")
-            }
-            Ok(_) => false,
-        };
-        if is_off {
-            let advice = if self.client.has_login() {
-                "run `etcdctl auth enable`: the user of the URL is not checked"
-            } else {
-                "add users, run `etcdctl auth enable`, and write `user:password@` into the URL"
-            };
-            let found = "auth is off: every program that reaches the members can change records";
-            findings.push(Finding::new(Note, found).advise(advice));
+            ));
         }
-        if !self.client.is_encrypted() {
+        if is_auth_off {
+            let found = "auth is off: every program that reaches the members can change records";
+            findings.push(Finding::new(Note, found).advise(
+                "add users, run `etcdctl auth enable`, and write `user:password@` into the URL",
+            ));
+        }
+        if !self.client.is_encrypted {
             let found = "TLS is off: the network reads records and passwords";
             findings.push(Finding::new(Note, found).advise("connect by `etcds://`"));
         }
         findings
-    }
-
-    async fn ask_without_login<M: Method>(
-        &self,
-        member: &Member,
-        request: M,
-    ) -> Result<M::Reply, Status> {
-        let answer = timeout(self.deadline, crate::client::ask_plainly(member, request)).await;
-        answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")))
     }
 }

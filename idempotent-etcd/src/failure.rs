@@ -27,21 +27,6 @@ pub(crate) fn error(status: &Status) -> StoreError {
     }
 }
 
-/// Whether no member has carried the request out, so that it may be sent to another member.
-pub(crate) fn is_unsent(status: &Status) -> bool {
-    judge(status).0 == NotApplied
-}
-
-/// Whether the outcome is unknown, so that the next request should go to another member.
-pub(crate) fn is_unknown(status: &Status) -> bool {
-    judge(status).0 == Unknown
-}
-
-/// Whether the database has no room.
-pub(crate) fn is_full(status: &Status) -> bool {
-    judge(status).0 == Full
-}
-
 /// Whether the lease of the request has expired or was lost.
 pub(crate) fn is_lease_gone(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().contains("lease not found")
@@ -57,7 +42,8 @@ pub(crate) fn is_auth_off(status: &Status) -> bool {
     status.message().contains("authentication is not enabled")
 }
 
-fn judge(status: &Status) -> (StoreErrorKind, &'static str) {
+/// What is known about the operation, and the reason of its error, or `""`.
+pub(crate) fn judge(status: &Status) -> (StoreErrorKind, &'static str) {
     let text = status.message();
     if is_unreached(status) {
         return (NotApplied, "cannot be reached");
@@ -77,7 +63,7 @@ fn judge(status: &Status) -> (StoreErrorKind, &'static str) {
         Code::InvalidArgument if text.contains("too large") => {
             (Full, "refused a record that is too large for it")
         }
-        Code::NotFound if is_lease_gone(status) => (NotApplied, "has lost the lease of the record"),
+        _ if is_lease_gone(status) => (NotApplied, "has lost the lease of the record"),
         Code::DataLoss if text.contains("corrupt") => {
             (Misconfigured, "refuses requests because it is corrupt")
         }

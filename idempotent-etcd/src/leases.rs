@@ -109,18 +109,17 @@ impl Leases {
         tokio::spawn(async move {
             let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
             let (lease, asked) = ask(&client, Grant { ttl }).await?;
-            let lasts = Duration::from_secs(u64::try_from(lease.ttl).unwrap_or_default());
-            let id = lease.id;
+            let (id, lasts) = (lease.id, lease.lasts());
             *slot.newest() = Some(Granted { id, lasts, asked });
             drop(lock);
             Ok(id)
         })
     }
 
-    /// Forgets a lease that the server no longer has.
-    pub(crate) fn forget(&self, id: i64) {
+    /// Forgets leases, of which the server no longer has one.
+    pub(crate) fn forget(&self, ids: &[i64]) {
         for slot in self.slots().values() {
-            slot.newest().take_if(|granted| granted.id == id);
+            slot.newest().take_if(|granted| ids.contains(&granted.id));
         }
     }
 
@@ -128,9 +127,8 @@ impl Leases {
         let mut slots = self.slots();
         if slots.len() > MANY {
             slots.retain(|seconds, slot| {
-                let remains = slot.newest().map(|granted| granted.remains());
-                remains.is_some_and(|remains| remains.as_secs() >= *seconds)
-                    || Arc::strong_count(slot) > 1
+                let is_shared = slot.lasting(Duration::from_secs(*seconds)).is_some();
+                is_shared || Arc::strong_count(slot) > 1
             });
         }
         Arc::clone(slots.entry(seconds).or_default())
@@ -178,7 +176,8 @@ fn unsent(status: &Status) -> StoreError {
     if error.kind() != StoreErrorKind::Unknown {
         return error;
     }
-    StoreError::new(StoreErrorKind::NotApplied, error).reason("did not grant a lease")
+    let error = error.with_kind(StoreErrorKind::NotApplied);
+    error.reason("did not grant a lease")
 }
 
 #[cfg(test)]

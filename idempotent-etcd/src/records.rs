@@ -4,13 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, FencedClaim, StoreError, StoreErrorKind, Swap, draw_fence};
+use idempotent_runtime::store::{
+    Claim, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError,
+    StoreErrorKind, Swap, async_trait, draw_fence,
+};
+use tokio::sync::watch;
 use tonic::Status;
 
 use crate::client::Client;
-use crate::failure::{self, is_full, is_lease_gone};
-use crate::leases::Leases;
+use crate::failure::{self, is_lease_gone};
+use crate::leases::{Leases, expiry_slack};
 use crate::wire::{Compare, KeepAlive, KeyValue, Op, Range, TimeToLive, Txn};
+use crate::{doctor, listing, watches};
+
+use StoreErrorKind::{Full, NotApplied, Unknown};
 
 /// The records of a cluster.
 #[derive(Debug)]
@@ -19,62 +26,38 @@ pub(crate) struct Records {
     leases: Leases,
 }
 
-/// What a transaction does with a record that is the expected one.
-#[derive(Clone, Copy)]
-pub(crate) enum Change<'a> {
-    /// Stores a value. Without a time to live, the record expires when it would have.
-    Put(&'a Bytes, Option<Duration>),
-    Remove,
-}
+/// A key, what is stored there, and for how long. Without a value, the record is removed. Without a time to live, the record expires
+/// when it would have.
+type Change<'a> = (&'a Bytes, Option<&'a Bytes>, Option<Duration>);
 
 /// How often an operation begins again because its lease was lost or its record has changed.
 const TRIES: u32 = 8;
 /// A request has at most 1.5 MiB by default. A longer record is not sent twice in a request: it is read and compared here.
 const LONG: usize = 256 << 10;
 
-impl Records {
-    pub(crate) fn new(client: Client) -> Self {
-        let client = Arc::new(client);
-        let leases = Leases::new(Arc::clone(&client));
-        Self { client, leases }
-    }
-
-    pub(crate) async fn claim(
-        &self,
-        key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Claim, StoreError> {
+#[async_trait]
+impl Store for Records {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let key = &bytes(key);
-        for _ in 0..TRIES {
-            let lease = match self.lease(ttl).await {
-                Err(error) if error.kind() == StoreErrorKind::Full => {
-                    return self.claim_when_full(key, value, error).await;
-                }
-                lease => lease?,
-            };
-            let txn = Txn {
-                compare: vec![Compare::is_free(key)],
-                success: vec![Op::put(key, value, Some(lease))],
-                failure: vec![Op::get(key)],
-            };
-            match self.send(txn, &[lease]).await {
-                Ok(None) => {}
-                Ok(Some(answer)) if answer.is_done => return Ok(Claim::Claimed),
-                Ok(Some(mut answer)) => {
-                    return Ok(taken(answer.take_first().unwrap_or_default(), value));
-                }
-                Err(status) if is_full(&status) => {
-                    return self.claim_when_full(key, value, self.error(&status)).await;
-                }
-                Err(status) => return Err(self.error(&status)),
-            }
+        let change = (key, Some(value), Some(ttl));
+        let is_free = vec![Compare::is_of(key, 0)];
+        let stored = match self.change(is_free, &[change], &[key]).await {
+            Ok(None) => return Ok(Claim::Claimed),
+            Ok(Some(mut found)) => found.pop().flatten().unwrap_or_default(),
+            // The key may be taken, also by this claim.
+            Err(error) => match self.read_back(key, error).await? {
+                (Some(stored), _) => stored.value,
+                (None, full) => return Err(full),
+            },
+        };
+        if stored == value {
+            return Ok(Claim::Claimed);
         }
-        Err(self.conflict())
+        Ok(Claim::Taken(stored))
     }
 
     /// One transaction stores the claim and the record of its number. Costs one round trip, and two if there is a last number.
-    pub(crate) async fn claim_fenced(
+    async fn claim_fenced(
         &self,
         key: &str,
         fence_key: &str,
@@ -87,47 +70,100 @@ impl Records {
         for _ in 0..TRIES {
             let drawn = draw_fence(last.as_ref(), value, ttl)?;
             let is = |key, expected| match expected {
-                None => Compare::is_free(key),
+                None => Compare::is_of(key, 0),
                 Some(expected) => Compare::is_value(key, expected),
             };
-            let (mut success, mut leases) = (Vec::new(), Vec::new());
+            let expected = vec![is(key, own.then_some(value)), is(fence_key, last.as_ref())];
+            let mut changes = Vec::new();
             if !own {
-                leases.push(self.lease(ttl).await?);
-                success.push(Op::put(key, value, leases.last().copied()));
+                changes.push((key, Some(value), Some(ttl)));
             }
             if let Some(record) = &drawn.record {
-                leases.push(self.lease(drawn.ttl).await?);
-                success.push(Op::put(fence_key, record, leases.last().copied()));
+                changes.push((fence_key, Some(record), Some(drawn.ttl)));
             }
-            let txn = Txn {
-                compare: vec![is(key, own.then_some(value)), is(fence_key, last.as_ref())],
-                success,
-                failure: vec![Op::get(key), Op::get(fence_key)],
+            let found = match self.change(expected, &changes, &[key, fence_key]).await {
+                Ok(None) => return Ok(FencedClaim::Claimed(drawn.fence)),
+                Ok(Some(found)) => found,
+                Err(error) => match self.read_back(key, error).await? {
+                    (Some(stored), _) if stored.value != value => vec![Some(stored.value)],
+                    // The record is stored, but its number is not known.
+                    (Some(_), full) => return Err(full.with_kind(Unknown)),
+                    (None, full) => return Err(full),
+                },
             };
-            let answer = match self.send(txn, &leases).await {
-                Ok(None) => continue,
-                Ok(Some(answer)) => answer,
-                Err(status) if is_full(&status) => {
-                    let full = self.error(&status);
-                    return match self.claim_when_full(key, value, full).await? {
-                        Claim::Taken(stored) => Ok(FencedClaim::Taken(stored)),
-                        // The record is stored, but its number is not known.
-                        Claim::Claimed => Err(self.unknown(self.error(&status))),
-                    };
-                }
-                Err(status) => return Err(self.error(&status)),
-            };
-            if answer.is_done {
-                return Ok(FencedClaim::Claimed(drawn.fence));
-            }
-            let mut found = answer.found.into_iter();
+            let mut found = found.into_iter();
             match found.next().flatten() {
-                Some(stored) if stored != *value => return Ok(FencedClaim::Taken(stored)),
+                Some(stored) if stored != value => return Ok(FencedClaim::Taken(stored)),
                 stored => own = stored.is_some(),
             }
             last = found.next().flatten();
         }
         Err(self.conflict())
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let key = &bytes(key);
+        self.swap(expected, (key, Some(value), Some(ttl))).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.swap(expected, (&bytes(key), None, None)).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let Some(KeyValue { value, lease, .. }) = self.stored(&bytes(key)).await? else {
+            return Ok(None);
+        };
+        let ttl = self.remaining(lease).await?;
+        Ok(ttl.map(|ttl| Entry { value, ttl }))
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.swap(expected, (&bytes(key), Some(value), None)).await
+    }
+
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        watches::subscribe(&self.client, bytes(key)).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(self, prefix, after, most).await.map(Some)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Quorum
+    }
+
+    fn expiry_slack(&self, ttl: Duration) -> Duration {
+        expiry_slack(ttl)
+    }
+
+    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
+        doctor::examine(&self.client, deadline).await
+    }
+}
+
+impl Records {
+    pub(crate) fn new(client: Client) -> Self {
+        let client = Arc::new(client);
+        let leases = Leases::new(Arc::clone(&client));
+        Self { client, leases }
     }
 
     pub(crate) fn error(&self, status: &Status) -> StoreError {
@@ -136,168 +172,7 @@ impl Records {
 
     /// The kind of store and the addresses of its members.
     pub(crate) fn place(&self) -> String {
-        let members = self.client.members().iter();
-        let members: Vec<_> = members.map(|member| member.address.as_str()).collect();
-        format!("etcd {}", members.join(","))
-    }
-
-    /// What is stored under `key`.
-    pub(crate) async fn stored(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
-        let reply = self.client.call(Range::of(key)).await;
-        let mut found = reply.map_err(|status| self.error(&status))?.kvs;
-        Ok(found.pop())
-    }
-
-    /// A lease that lasts at least `ttl`.
-    async fn lease(&self, ttl: Duration) -> Result<i64, StoreError> {
-        let lease = self.leases.lasting(ttl).await;
-        lease.map_err(|error| error.place(self.place()))
-    }
-
-    /// Sends a transaction. `None`: a lease was lost, so that nothing was changed and the operation must begin again.
-    async fn send(&self, txn: Txn, leases: &[i64]) -> Result<Option<Answer>, Status> {
-        match self.client.call(txn).await {
-            Ok(reply) => {
-                let found = reply.responses.into_iter().map(|response| response.range);
-                let found = found.map(|range| range.and_then(|mut range| range.kvs.pop()));
-                let found = found.map(|found| found.map(|found| found.value));
-                Ok(Some(Answer {
-                    is_done: reply.succeeded,
-                    found: found.collect(),
-                }))
-            }
-            Err(status) if is_lease_gone(&status) => {
-                for id in leases {
-                    self.leases.forget(*id);
-                }
-                Ok(None)
-            }
-            Err(status) => Err(status),
-        }
-    }
-
-    /// Changes a record if it is `expected`.
-    pub(crate) async fn swap(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        change: Change<'_>,
-    ) -> Result<Swap, StoreError> {
-        let key = &bytes(key);
-        let (value, lasts) = match change {
-            Change::Put(value, ttl) => (Some(value), ttl),
-            Change::Remove => (None, None),
-        };
-        let is_long = expected.len() + value.map_or(0, Bytes::len) > LONG;
-        for _ in 0..TRIES {
-            let compare = if is_long {
-                match self.stored(key).await? {
-                    Some(stored) if stored.value == *expected => {
-                        Compare::is_of(key, stored.mod_revision)
-                    }
-                    stored => return Ok(other(stored.map(|stored| stored.value), value)),
-                }
-            } else {
-                Compare::is_value(key, expected)
-            };
-            let lease = match lasts {
-                None => None,
-                Some(ttl) => match self.lease(ttl).await {
-                    Err(error) if error.kind() == StoreErrorKind::Full => {
-                        return self.swap_when_full(key, expected, change, error).await;
-                    }
-                    lease => Some(lease?),
-                },
-            };
-            let txn = Txn {
-                compare: vec![compare],
-                success: vec![
-                    value.map_or_else(|| Op::delete(key), |value| Op::put(key, value, lease)),
-                ],
-                failure: vec![Op::get(key)],
-            };
-            match self.send(txn, lease.as_slice()).await {
-                Ok(None) => {}
-                Ok(Some(answer)) if answer.is_done => return Ok(Swap::Done),
-                // A renewal has changed the revision of a long record meanwhile.
-                Ok(Some(answer)) if answer.first() == Some(expected) => {}
-                Ok(Some(mut answer)) => return Ok(other(answer.take_first(), value)),
-                Err(status) if is_full(&status) => {
-                    let error = self.error(&status);
-                    return self.swap_when_full(key, expected, change, error).await;
-                }
-                Err(status) => return Err(self.error(&status)),
-            }
-        }
-        Err(self.conflict())
-    }
-
-    /// A claim was refused because the database is full. The key may be taken, also by this claim.
-    async fn claim_when_full(
-        &self,
-        key: &Bytes,
-        value: &Bytes,
-        full: StoreError,
-    ) -> Result<Claim, StoreError> {
-        let stored = self.read_back(key).await?;
-        stored.map_or(Err(full), |stored| Ok(taken(stored.value, value)))
-    }
-
-    /// What is stored under `key` after a transaction was refused because the database is full. etcd may say so of a transaction that
-    /// it has applied, so without this answer the outcome is unknown.
-    async fn read_back(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
-        let stored = self.stored(key).await;
-        stored.map_err(|error| self.unknown(error))
-    }
-
-    fn unknown(&self, error: StoreError) -> StoreError {
-        StoreError::new(StoreErrorKind::Unknown, error).place(self.place())
-    }
-
-    /// A database that is full refuses transactions that store. It still reads, and prolongs a lease: also for the other records of the lease.
-    async fn swap_when_full(
-        &self,
-        key: &Bytes,
-        expected: &Bytes,
-        change: Change<'_>,
-        full: StoreError,
-    ) -> Result<Swap, StoreError> {
-        let stored = self.read_back(key).await?;
-        let lease = match &stored {
-            Some(stored) if stored.value == *expected => stored.lease,
-            _ => {
-                let value = if let Change::Put(value, _) = change {
-                    Some(value)
-                } else {
-                    None
-                };
-                return Ok(other(stored.map(|stored| stored.value), value));
-            }
-        };
-        match change {
-            Change::Put(value, Some(ttl)) if value == expected => {
-                let prolonged = self
-                    .prolong(lease)
-                    .await
-                    .map_err(|status| self.unknown(self.error(&status)))?;
-                if prolonged >= ttl {
-                    Ok(Swap::Done)
-                } else {
-                    Err(full)
-                }
-            }
-            Change::Put(value, None) if value == expected => Ok(Swap::Done),
-            _ => Err(full),
-        }
-    }
-
-    /// Begins a lease again. Returns how long it lasts.
-    async fn prolong(&self, id: i64) -> Result<Duration, Status> {
-        let mut replies = self.client.stream(KeepAlive { id }).await?;
-        let lease = replies.message().await?.unwrap_or_default();
-        Ok(Duration::from_secs(
-            u64::try_from(lease.ttl).unwrap_or_default(),
-        ))
+        format!("etcd {}", self.client.addresses())
     }
 
     /// How long a record with this lease remains. `None`: it has expired. `Some(None)`: it never expires.
@@ -312,35 +187,145 @@ impl Records {
         Ok(seconds.map(|seconds| Some(Duration::from_secs(seconds.max(1)))))
     }
 
+    /// What is stored under `key`.
+    async fn stored(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
+        let reply = self.client.call(Range::of(key)).await;
+        let mut found = reply.map_err(|status| self.error(&status))?.kvs;
+        Ok(found.pop())
+    }
+
+    /// Makes the changes, in one transaction, if all is as expected. If not, returns what is stored under these keys.
+    async fn change(
+        &self,
+        expected: Vec<Compare>,
+        changes: &[Change<'_>],
+        keys: &[&Bytes],
+    ) -> Result<Option<Vec<Option<Bytes>>>, StoreError> {
+        let mut txn = Txn {
+            compare: expected,
+            success: Vec::new(),
+            failure: keys.iter().copied().map(Op::get).collect(),
+        };
+        for _ in 0..TRIES {
+            let (mut success, mut leases) = (Vec::new(), Vec::new());
+            for (key, value, ttl) in changes {
+                if let Some(ttl) = ttl {
+                    let lease = self.leases.lasting(*ttl).await;
+                    leases.push(lease.map_err(|error| error.place(self.place()))?);
+                }
+                let lease = ttl.and(leases.last().copied());
+                success.push(
+                    value.map_or_else(|| Op::delete(key), |value| Op::put(key, value, lease)),
+                );
+            }
+            txn.success = success;
+            match self.client.call(txn.clone()).await {
+                Ok(reply) if reply.succeeded => return Ok(None),
+                Ok(reply) => {
+                    let found = reply
+                        .responses
+                        .into_iter()
+                        .map(|reply| reply.range?.kvs.pop());
+                    let found = found.map(|found| found.map(|found| found.value));
+                    return Ok(Some(found.collect()));
+                }
+                // Nothing was changed.
+                Err(status) if is_lease_gone(&status) => {
+                    self.leases.forget(&leases);
+                }
+                Err(status) => return Err(self.error(&status)),
+            }
+        }
+        Err(self.conflict())
+    }
+
+    /// Makes a change if the record is `expected`.
+    async fn swap(&self, expected: &Bytes, change: Change<'_>) -> Result<Swap, StoreError> {
+        let (key, value, _) = change;
+        let is_long = expected.len() + value.map_or(0, Bytes::len) > LONG;
+        for _ in 0..TRIES {
+            let compare = if is_long {
+                match self.stored(key).await? {
+                    Some(stored) if stored.value == expected => {
+                        Compare::is_of(key, stored.mod_revision)
+                    }
+                    stored => return Ok(other(stored.map(|stored| stored.value), value)),
+                }
+            } else {
+                Compare::is_value(key, expected)
+            };
+            match self.change(vec![compare], &[change], &[key]).await {
+                Ok(None) => return Ok(Swap::Done),
+                Ok(Some(mut found)) => match found.pop().flatten() {
+                    // A renewal has changed the revision of a long record meanwhile.
+                    Some(stored) if stored == expected => {}
+                    stored => return Ok(other(stored, value)),
+                },
+                Err(error) => return self.swap_when_full(expected, change, error).await,
+            }
+        }
+        Err(self.conflict())
+    }
+
+    /// A database that is full refuses transactions that store. It still reads, and prolongs a lease: also for the other records of the lease.
+    async fn swap_when_full(
+        &self,
+        expected: &Bytes,
+        (key, value, ttl): Change<'_>,
+        error: StoreError,
+    ) -> Result<Swap, StoreError> {
+        let (stored, full) = self.read_back(key, error).await?;
+        let lease = match stored {
+            Some(stored) if stored.value == expected => stored.lease,
+            stored => return Ok(other(stored.map(|stored| stored.value), value)),
+        };
+        let is_renewed = match ttl {
+            _ if value != Some(expected) => false,
+            None => true,
+            Some(ttl) => {
+                let lasts = self.prolong(lease).await;
+                lasts.map_err(|status| self.error(&status).with_kind(Unknown))? >= ttl
+            }
+        };
+        if is_renewed {
+            Ok(Swap::Done)
+        } else {
+            Err(full)
+        }
+    }
+
+    /// What is stored under `key` after a transaction was refused because the database is full. etcd may say so of a transaction that
+    /// it has applied, so without this answer the outcome is unknown. Other errors are returned.
+    async fn read_back(
+        &self,
+        key: &Bytes,
+        error: StoreError,
+    ) -> Result<(Option<KeyValue>, StoreError), StoreError> {
+        if error.kind() != Full {
+            return Err(error);
+        }
+        let stored = self.stored(key).await;
+        let stored = stored.map_err(|unread| unread.with_kind(Unknown))?;
+        Ok((stored, error))
+    }
+
+    /// Begins a lease again. Returns how long it lasts.
+    async fn prolong(&self, id: i64) -> Result<Duration, Status> {
+        let mut replies = self.client.stream(KeepAlive { id }).await?;
+        let lease = replies.message().await?.unwrap_or_default();
+        Ok(lease.lasts())
+    }
+
     /// Other requests changed the record again and again, or the server loses each lease.
     fn conflict(&self) -> StoreError {
-        let error = StoreError::new(
-            StoreErrorKind::NotApplied,
-            "the record or its lease changed each time",
-        );
-        error.place(self.place())
+        let what = "the record or its lease changed each time";
+        StoreError::new(NotApplied, what).place(self.place())
     }
 }
 
 /// The bytes of a key.
-pub(crate) fn bytes(key: &str) -> Bytes {
+fn bytes(key: &str) -> Bytes {
     Bytes::copy_from_slice(key.as_bytes())
-}
-
-/// The answer to a transaction: whether it was applied, and what it read.
-struct Answer {
-    is_done: bool,
-    found: Vec<Option<Bytes>>,
-}
-
-impl Answer {
-    fn first(&self) -> Option<&Bytes> {
-        self.found.first().and_then(Option::as_ref)
-    }
-
-    fn take_first(&mut self) -> Option<Bytes> {
-        self.found.first_mut().and_then(Option::take)
-    }
 }
 
 /// The answer to a change that was not applied: to one that has been applied before as well, because the first reply was lost.
@@ -349,15 +334,6 @@ fn other(stored: Option<Bytes>, value: Option<&Bytes>) -> Swap {
         None => Swap::Absent,
         Some(stored) if Some(&stored) == value => Swap::Done,
         Some(stored) => Swap::Other(stored),
-    }
-}
-
-/// The answer to a claim that finds a record.
-fn taken(stored: Bytes, value: &Bytes) -> Claim {
-    if stored == *value {
-        Claim::Claimed
-    } else {
-        Claim::Taken(stored)
     }
 }
 
@@ -376,10 +352,10 @@ mod tests {
 
         let unread = records.stored(key).await.expect_err("no server");
         assert_eq!(unread.kind(), StoreErrorKind::NotApplied, "{unread:?}");
-        let claim = records.claim_when_full(key, value, full()).await;
-        let change = Change::Put(value, None);
-        let swap = records.swap_when_full(key, value, change, full()).await;
-        for error in [claim.map(drop), swap.map(drop)] {
+        let read = records.read_back(key, full()).await;
+        let change = (key, Some(value), None);
+        let swap = records.swap_when_full(value, change, full()).await;
+        for error in [read.map(drop), swap.map(drop)] {
             let error = error.expect_err("no server");
             assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
         }

@@ -4,22 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use idempotent_runtime::store::{
-    Claim, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError, Swap,
-    async_trait,
-};
-use tokio::sync::watch;
+use idempotent_runtime::store::{Store, StoreError, Wrap};
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::client::Client;
 use crate::failure::bad_url;
-use crate::leases::expiry_slack;
-use crate::records::{Change, Records, bytes};
+use crate::records::Records;
 use crate::url::Address;
-use crate::wire::{KeyValue, Range};
-use crate::{doctor, listing, watches};
+use crate::wire::Range;
 
 /// A store in a cluster of etcd. A clone shares the connections.
 ///
@@ -54,20 +47,13 @@ impl EtcdStore {
     ///
     /// If it is not called in a runtime of tokio.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        let Address {
-            members,
-            login,
-            tls,
-        } = Address::parse(url)?;
-        let client = Client::new(&members, login, tls.as_ref());
+        let address = Address::parse(url)?;
+        let client = Client::new(&address.members, address.login, address.tls.as_ref());
         let client =
             client.map_err(|_| bad_url("has members or certificates that cannot be used"))?;
         let records = Records::new(client);
-        let answers = Range {
-            count_only: true,
-            ..Range::of(&Bytes::from_static(b"idempotence"))
-        };
-        match timeout(CONNECT, records.client.call(answers)).await {
+        let question = Range::count(b"idempotence");
+        match timeout(CONNECT, records.client.call(question)).await {
             // The user may have only the keys of its handle.
             Err(_) => Err(records.error(&Status::unavailable("no answer in time"))),
             Ok(Err(status)) if status.code() != Code::PermissionDenied => {
@@ -78,78 +64,11 @@ impl EtcdStore {
     }
 }
 
-#[async_trait]
-impl Store for EtcdStore {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        self.0.claim(key, value, ttl).await
-    }
+impl Wrap for EtcdStore {
+    type Inner = dyn Store;
 
-    async fn claim_fenced(
-        &self,
-        key: &str,
-        fence_key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<FencedClaim, StoreError> {
-        self.0.claim_fenced(key, fence_key, value, ttl).await
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let change = Change::Put(value, Some(ttl));
-        self.0.swap(key, expected, change).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.0.swap(key, expected, Change::Remove).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let Some(KeyValue { value, lease, .. }) = self.0.stored(&bytes(key)).await? else {
-            return Ok(None);
-        };
-        let ttl = self.0.remaining(lease).await?;
-        Ok(ttl.map(|ttl| Entry { value, ttl }))
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        let change = Change::Put(value, None);
-        self.0.swap(key, expected, change).await
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        watches::subscribe(&self.0.client, bytes(key)).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&Cursor>,
-        most: usize,
-    ) -> Result<Option<Page>, StoreError> {
-        listing::list(&self.0, prefix, after, most).await
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Quorum
-    }
-
-    fn expiry_slack(&self, ttl: Duration) -> Duration {
-        expiry_slack(ttl)
-    }
-
-    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
-        doctor::examine(&self.0.client, deadline).await
+    fn inner(&self) -> &dyn Store {
+        &*self.0
     }
 }
 

@@ -1,7 +1,10 @@
 //! Parsing the URL of a cluster.
 
+use std::collections::HashMap;
 use std::fs;
+use std::str::FromStr as _;
 
+use http::uri::Authority;
 use idempotent_runtime::store::StoreError;
 use percent_encoding::percent_decode_str;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
@@ -60,22 +63,17 @@ impl Address {
 
 /// A member, with its port.
 fn parse_host(host: &str) -> Result<String, StoreError> {
-    let malformed = || {
+    let has_port = matches!(host.rsplit_once(':'), Some((_, port)) if !port.ends_with(']'));
+    let port = if has_port { "" } else { ":2379" };
+    let address = Authority::from_str(&format!("{host}{port}")).ok();
+    let address = address.filter(|address| !address.host().is_empty());
+    let address = address.filter(|address| address.port_u16().is_some_and(|port| port > 0));
+    let address = address.ok_or_else(|| {
         bad_url(
             "must name members like `etcd://a:2379,b:2379,c:2379`; write an address of IPv6 in brackets",
         )
-    };
-    let (name, port) = match host.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, port),
-        _ => (host, "2379"),
-    };
-    let is_bare = name.starts_with('[') && name.ends_with(']') || !name.contains([':', '[', ']']);
-    let is_clean = !name.is_empty()
-        && !name.contains(|char: char| char.is_whitespace() || "/\\@%".contains(char));
-    match port.parse::<u16>() {
-        Ok(port) if port > 0 && is_bare && is_clean => Ok(format!("{name}:{port}")),
-        _ => Err(malformed()),
-    }
+    })?;
+    Ok(address.to_string())
 }
 
 fn parse_login(login: &str) -> Result<Authenticate, StoreError> {
@@ -90,7 +88,7 @@ fn parse_login(login: &str) -> Result<Authenticate, StoreError> {
 
 fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig>, StoreError> {
     let mut tls = ClientTlsConfig::new();
-    let (mut roots, mut certificate, mut key) = (None, None, None);
+    let mut files = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match name {
@@ -99,11 +97,12 @@ fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig
                     "must begin with `etcds://` if it has `ca`, `cert`, `key` or `server_name`",
                 ));
             }
-            "ca" => roots = Some(read(value, "names a file in `ca` that cannot be read")?),
-            "cert" => {
-                certificate = Some(read(value, "names a file in `cert` that cannot be read")?);
+            "ca" | "cert" | "key" => {
+                let file = fs::read(decode(value)?).map_err(|_| {
+                    bad_url("names a file in `ca`, `cert` or `key` that cannot be read")
+                })?;
+                files.insert(name, file);
             }
-            "key" => key = Some(read(value, "names a file in `key` that cannot be read")?),
             "server_name" => tls = tls.domain_name(decode(value)?),
             _ => {
                 return Err(bad_url(
@@ -112,20 +111,16 @@ fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig
             }
         }
     }
-    tls = match roots {
+    tls = match files.remove("ca") {
         Some(roots) => tls.ca_certificate(Certificate::from_pem(roots)),
         None => tls.with_native_roots(),
     };
-    tls = match (certificate, key) {
+    tls = match (files.remove("cert"), files.remove("key")) {
         (Some(certificate), Some(key)) => tls.identity(Identity::from_pem(certificate, key)),
         (None, None) => tls,
         _ => return Err(bad_url("must have both `cert` and `key`, or neither")),
     };
     Ok(is_encrypted.then_some(tls))
-}
-
-fn read(path: &str, failure: &'static str) -> Result<Vec<u8>, StoreError> {
-    fs::read(decode(path)?).map_err(|_| bad_url(failure))
 }
 
 fn decode(text: &str) -> Result<String, StoreError> {

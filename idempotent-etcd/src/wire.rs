@@ -2,6 +2,8 @@
 //!
 //! Written by hand, because code that is generated from the whole protocol needs the program `protoc` wherever it is built.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use prost::Message;
 
@@ -48,7 +50,6 @@ macro_rules! messages {
 
 messages! {
     Header {
-        "2" member_id: u64 = [uint64],
         "3" revision: i64 = [int64],
     }
     KeyValue {
@@ -87,11 +88,10 @@ messages! {
     OpReply {
         "1" range: Option<RangeReply> = [message, optional],
     }
-    /// A comparison for equality, with one of the three.
+    /// A comparison for equality, with one of the two.
     Compare {
         "2" target: i32 = [int32],
         "3" key: Bytes = [bytes = "bytes"],
-        "5" create_revision: Option<i64> = [int64, optional],
         "6" mod_revision: Option<i64> = [int64, optional],
         "7" value: Option<Bytes> = [bytes = "bytes", optional],
     }
@@ -129,7 +129,6 @@ messages! {
     }
     Status {}
     StatusReply {
-        "1" header: Option<Header> = [message, optional],
         "2" version: String = [string],
         "3" db_size: i64 = [int64],
         /// Zero: there is no leader.
@@ -162,7 +161,22 @@ messages! {
     }
 }
 
+impl Lease {
+    pub(crate) fn lasts(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.ttl).unwrap_or_default())
+    }
+}
+
 impl Range {
+    /// Asks whether a key is stored, without its value.
+    pub(crate) fn count(key: &'static [u8]) -> Self {
+        Self {
+            key: Bytes::from_static(key),
+            count_only: true,
+            ..Self::default()
+        }
+    }
+
     /// One key.
     pub(crate) fn of(key: &Bytes) -> Self {
         Self {
@@ -204,17 +218,7 @@ impl Op {
 }
 
 impl Compare {
-    /// Nothing is stored under the key.
-    pub(crate) fn is_free(key: &Bytes) -> Self {
-        Self {
-            target: 1,
-            key: key.clone(),
-            create_revision: Some(0),
-            ..Self::default()
-        }
-    }
-
-    /// The record was last changed at this revision.
+    /// The record was last changed at this revision. Zero: nothing is stored under the key.
     pub(crate) fn is_of(key: &Bytes, mod_revision: i64) -> Self {
         Self {
             target: 2,

@@ -116,8 +116,10 @@ impl StoreError {
         self
     }
 
-    /// An error of another kind with the same reason and place. This error is its source.
-    pub(crate) fn with_kind(self, kind: StoreErrorKind) -> Self {
+    /// An error of another kind with the same reason and place, for a store that knows more than the failed request says. This error is
+    /// its source.
+    #[must_use]
+    pub fn with_kind(self, kind: StoreErrorKind) -> Self {
         let (reason, place) = (self.why().to_owned(), self.0.place.clone());
         let mut error = Self::new(kind, self).reason(reason);
         error.0.place = place;
