@@ -15,12 +15,6 @@ pub(crate) fn bad_url(reason: &'static str) -> StoreError {
         .place("the DynamoDB URL")
 }
 
-/// The error of a record that does not fit in an item.
-pub(crate) fn too_large() -> StoreError {
-    StoreError::new(Full, "an item has at most 400 KB")
-        .reason("takes no record of more than 400 KB")
-}
-
 /// The error of a request that failed.
 pub(crate) fn error<E>(error: &SdkError<E, HttpResponse>) -> StoreError
 where
@@ -41,27 +35,18 @@ fn judge<E>(error: &SdkError<E, HttpResponse>) -> (StoreErrorKind, &'static str)
 where
     E: StdError + ProvideErrorMetadata + 'static,
 {
-    match error {
-        SdkError::ConstructionFailure(_) => (
-            NotApplied,
-            "cannot be asked: the client has no credentials, no region or no endpoint",
-        ),
-        SdkError::DispatchFailure(_) if is_unreached(error) => (NotApplied, "cannot be reached"),
-        SdkError::ServiceError(refused) => {
-            let status = refused.raw().status().as_u16();
-            by_code(error.code().unwrap_or_default(), error.message(), status)
+    let refused = match error {
+        SdkError::ConstructionFailure(_) => {
+            let reason = "cannot be asked: the client has no credentials, no region or no endpoint";
+            return (NotApplied, reason);
         }
-        _ => (Unknown, ""),
-    }
-}
-
-/// Judges the answer of the server.
-pub(crate) fn by_code(
-    code: &str,
-    message: Option<&str>,
-    status: u16,
-) -> (StoreErrorKind, &'static str) {
-    match code {
+        SdkError::DispatchFailure(_) if is_unreached(error) => {
+            return (NotApplied, "cannot be reached");
+        }
+        SdkError::ServiceError(refused) => refused,
+        _ => return (Unknown, ""),
+    };
+    match error.code().unwrap_or_default() {
         "ProvisionedThroughputExceededException"
         | "RequestLimitExceeded"
         | "ThrottlingException"
@@ -72,7 +57,7 @@ pub(crate) fn by_code(
         "ReplicatedWriteConflictException" => {
             (NotApplied, "has a write of the record in another region")
         }
-        "ValidationException" if message.is_some_and(|text| text.contains("size")) => {
+        "ValidationException" if error.message().is_some_and(|text| text.contains("size")) => {
             (Full, "refused a record that is too large for it")
         }
         "ResourceNotFoundException" => (Misconfigured, "does not exist"),
@@ -86,7 +71,7 @@ pub(crate) fn by_code(
         | "MissingAuthenticationTokenException"
         | "ExpiredTokenException" => (Misconfigured, "refused the credentials"),
         // The server may have carried it out.
-        _ if status >= 500 => (Unknown, "has a failure"),
+        _ if refused.raw().status().as_u16() >= 500 => (Unknown, "has a failure"),
         _ => (Misconfigured, ""),
     }
 }

@@ -14,7 +14,7 @@ pub(crate) async fn list(
     prefix: &str,
     after: Option<&Cursor>,
     most: usize,
-) -> Result<Option<Page>, StoreError> {
+) -> Result<Page, StoreError> {
     let mut scan = records
         .client
         .scan()
@@ -39,8 +39,8 @@ pub(crate) async fn list(
         Some(Listed { key, head, ttl })
     });
     let next = page.last_evaluated_key().and_then(key_of).map(Cursor::new);
-    Ok(Some(Page {
+    Ok(Page {
         records: listed.collect(),
         next,
-    }))
+    })
 }

@@ -11,11 +11,14 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use aws_sdk_dynamodb::{Client, Error};
 use bytes::Bytes;
-use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
+use idempotent_runtime::store::{
+    Claim, Cursor, Durability, Entry, Finding, Page, Store, StoreError, StoreErrorKind, Swap,
+    async_trait,
+};
 
 use crate::client::with_clock;
 use crate::clock::{Clock, Now, whole_millis};
-use crate::failure;
+use crate::{doctor, failure, listing};
 
 /// The attribute with the key of the record: the partition key of the table.
 pub(crate) const ID: &str = "id";
@@ -50,12 +53,93 @@ pub(crate) struct Records {
     pub(crate) margin: Duration,
 }
 
-/// What is done with a record that is the expected one.
-#[derive(Clone, Copy)]
-pub(crate) enum Change<'a> {
-    /// Stores a value. Without a time to live, the record expires when it would have.
-    Put(&'a Bytes, Option<Duration>),
-    Remove,
+#[async_trait]
+impl Store for Records {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.check_size(key, value)?;
+        let mut is_stored = false;
+        for _ in 0..TRIES {
+            let claimed = self.put_if_free(key, value, ttl).await;
+            let claimed = claimed.map_err(|error| after_write(is_stored, error))?;
+            if let Some(claim) = claimed {
+                return Ok(claim);
+            }
+            is_stored = true;
+            let put = self.swap(key, value, value, Some(ttl)).await;
+            match put.map_err(|error| after_write(is_stored, error))? {
+                Swap::Done => return Ok(Claim::Claimed),
+                Swap::Other(stored) => return Ok(Claim::Taken(stored)),
+                Swap::Absent => {}
+            }
+        }
+        Err(self.clock_was_set())
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.swap(key, expected, value, Some(ttl)).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        let sent = self.now().await?;
+        let delete = self
+            .client
+            .delete_item()
+            .table_name(&self.table)
+            .key(ID, text(key))
+            .condition_expression(IS_EXPECTED)
+            .expression_attribute_values(":expected", bytes(expected))
+            .expression_attribute_values(":now", number(sent.earliest))
+            .return_values_on_condition_check_failure(AllOld);
+        match delete.send().await {
+            Ok(_) => Ok(Swap::Done),
+            Err(refused) => Ok(other(self.found(refused)?, sent, None)),
+        }
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let Some(item) = self.read(key).await?.item else {
+            return Ok(None);
+        };
+        let now = self.now().await?;
+        Ok(live(&item, now))
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.swap(key, expected, value, None).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(self, prefix, after, most).await.map(Some)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Quorum
+    }
+
+    fn expiry_slack(&self, _ttl: Duration) -> Duration {
+        // The unit of `Date`, and a request of a second.
+        self.margin + Duration::from_secs(2)
+    }
+
+    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
+        doctor::examine(self, deadline).await
+    }
 }
 
 impl Records {
@@ -67,31 +151,6 @@ impl Records {
             clock,
             margin: Duration::from_secs(2),
         }
-    }
-
-    pub(crate) async fn claim(
-        &self,
-        key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Claim, StoreError> {
-        self.check_size(key, value)?;
-        let mut is_stored = false;
-        for _ in 0..TRIES {
-            let claimed = self.put_if_free(key, value, ttl).await;
-            let claimed = claimed.map_err(|error| self.after_write(is_stored, error))?;
-            if let Some(claim) = claimed {
-                return Ok(claim);
-            }
-            is_stored = true;
-            let put = self.swap(key, value, Change::Put(value, Some(ttl))).await;
-            match put.map_err(|error| self.judged(StoreErrorKind::Unknown, error))? {
-                Swap::Done => return Ok(Claim::Claimed),
-                Swap::Other(stored) => return Ok(Claim::Taken(stored)),
-                Swap::Absent => {}
-            }
-        }
-        Err(self.clock_was_set())
     }
 
     /// Sends a claim. `None`: the record is stored, but may expire too early.
@@ -123,21 +182,19 @@ impl Records {
         Ok((!is_late).then_some(Claim::Claimed))
     }
 
-    /// Changes a record if it is `expected`.
-    pub(crate) async fn swap(
+    /// Changes a record if it is `expected`. Without a time to live, the record expires when it would have.
+    async fn swap(
         &self,
         key: &str,
         expected: &Bytes,
-        change: Change<'_>,
+        value: &Bytes,
+        ttl: Option<Duration>,
     ) -> Result<Swap, StoreError> {
-        let Change::Put(value, ttl) = change else {
-            return self.remove(key, expected).await;
-        };
         self.check_size(key, value)?;
         let mut expected = expected;
         for attempt in 0..TRIES {
             let swapped = self.update(key, expected, value, ttl).await;
-            let swapped = swapped.map_err(|error| self.after_write(attempt > 0, error))?;
+            let swapped = swapped.map_err(|error| after_write(attempt > 0, error))?;
             if let Some(swap) = swapped {
                 return Ok(swap);
             }
@@ -189,46 +246,6 @@ impl Records {
         Ok((!may_expire_early).then_some(swap))
     }
 
-    /// The error of a later request of an operation whose record is stored: what is stored is unknown.
-    fn after_write(&self, is_stored: bool, error: StoreError) -> StoreError {
-        if !is_stored {
-            return error;
-        }
-        self.judged(StoreErrorKind::Unknown, error)
-    }
-
-    /// The error with another kind.
-    fn judged(&self, kind: StoreErrorKind, error: StoreError) -> StoreError {
-        let reason = error.why().to_owned();
-        let error = StoreError::new(kind, error).reason(reason);
-        error.place(self.place())
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let sent = self.now().await?;
-        let delete = self
-            .client
-            .delete_item()
-            .table_name(&self.table)
-            .key(ID, text(key))
-            .condition_expression(IS_EXPECTED)
-            .expression_attribute_values(":expected", bytes(expected))
-            .expression_attribute_values(":now", number(sent.earliest))
-            .return_values_on_condition_check_failure(AllOld);
-        match delete.send().await {
-            Ok(_) => Ok(Swap::Done),
-            Err(refused) => Ok(other(self.found(refused)?, sent, None)),
-        }
-    }
-
-    pub(crate) async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let Some(item) = self.read(key).await?.item else {
-            return Ok(None);
-        };
-        let now = self.now().await?;
-        Ok(live(&item, now))
-    }
-
     /// The item of a claim, for a transaction.
     pub(crate) async fn put(
         &self,
@@ -259,7 +276,7 @@ impl Records {
             (Some(now), _) => Ok(now),
             (None, Ok(_)) => Err(self.clock_was_set()),
             (None, Err(error)) if error.kind() == StoreErrorKind::Unknown => {
-                Err(self.judged(StoreErrorKind::NotApplied, error))
+                Err(error.with_kind(StoreErrorKind::NotApplied))
             }
             (None, Err(error)) => Err(error),
         }
@@ -303,7 +320,9 @@ impl Records {
 
     fn check_size(&self, key: &str, value: &Bytes) -> Result<(), StoreError> {
         if key.len() + value.len() + OVERHEAD > LARGEST_ITEM {
-            return Err(failure::too_large().place(self.place()));
+            let error = StoreError::new(StoreErrorKind::Full, "an item has at most 400 KB");
+            let error = error.reason("takes no record of more than 400 KB");
+            return Err(error.place(self.place()));
         }
         Ok(())
     }
@@ -331,6 +350,14 @@ impl Records {
         let error = StoreError::new(StoreErrorKind::Unknown, what);
         error.reason("does not tell the time").place(self.place())
     }
+}
+
+/// The error of a later request of an operation whose record is stored: what is stored is unknown.
+fn after_write(is_stored: bool, error: StoreError) -> StoreError {
+    if is_stored {
+        return error.with_kind(StoreErrorKind::Unknown);
+    }
+    error
 }
 
 /// The record of an item.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableStatus,
-    TimeToLiveSpecification, TimeToLiveStatus,
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency,
+    ScalarAttributeType, TableDescription, TableStatus, TimeToLiveSpecification, TimeToLiveStatus,
 };
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use tokio::time::sleep;
@@ -13,10 +13,6 @@ use tokio::time::sleep;
 use crate::records::{EXPIRES_AT, ID, Records};
 
 const POLL: Duration = Duration::from_millis(500);
-
-fn incomplete_table(what: String) -> StoreError {
-    StoreError::new(StoreErrorKind::Misconfigured, what).reason("cannot be used in its status")
-}
 
 /// Makes the table if it does not exist, and its TTL attribute if it has none.
 pub(crate) async fn create(records: &Records) -> Result<(), StoreError> {
@@ -42,26 +38,23 @@ pub(crate) async fn create(records: &Records) -> Result<(), StoreError> {
             return Err(records.error(&error));
         }
     }
-    loop {
+    let is_strong = loop {
         let described = client.describe_table().table_name(table).send().await;
         let described = described.map_err(|error| records.error(&error))?;
-        let status = described.table().and_then(|table| table.table_status());
-        match status {
-            Some(TableStatus::Active) => break,
+        let table = described.table();
+        match table.and_then(TableDescription::table_status) {
+            Some(TableStatus::Active) => break table.is_some_and(is_strongly_consistent),
             Some(TableStatus::Creating | TableStatus::Updating) => sleep(POLL).await,
             status => {
                 let status = status.map_or("unknown", TableStatus::as_str);
                 let what = format!("the status of the table is {status}");
-                return Err(incomplete_table(what).place(records.place()));
+                let error = StoreError::new(StoreErrorKind::Misconfigured, what);
+                let error = error.reason("cannot be used in its status");
+                return Err(error.place(records.place()));
             }
         }
-    }
-    let described = client.describe_time_to_live().table_name(table).send();
-    let described = described.await.map_err(|error| records.error(&error))?;
-    let status = described
-        .time_to_live_description()
-        .and_then(|described| described.time_to_live_status());
-    if let Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling) = status {
+    };
+    if is_strong || ttl_attribute(records).await?.is_some() {
         return Ok(());
     }
     let ttl = TimeToLiveSpecification::builder()
@@ -73,4 +66,25 @@ pub(crate) async fn create(records: &Records) -> Result<(), StoreError> {
         .time_to_live_specification(ttl.build().map_err(incomplete)?);
     let updated = update.send().await;
     updated.map(drop).map_err(|error| records.error(&error))
+}
+
+/// Whether the regions of a global table agree on each write. DynamoDB has no TTL for such a table.
+pub(crate) fn is_strongly_consistent(table: &TableDescription) -> bool {
+    table.multi_region_consistency() == Some(&MultiRegionConsistency::Strong)
+}
+
+/// The TTL attribute of the table, if it is on.
+pub(crate) async fn ttl_attribute(records: &Records) -> Result<Option<String>, StoreError> {
+    let describe = records.client.describe_time_to_live();
+    let described = describe.table_name(&records.table).send().await;
+    let described = described.map_err(|error| records.error(&error))?;
+    let ttl = described.time_to_live_description;
+    let is_on = |status: &TimeToLiveStatus| {
+        matches!(
+            status,
+            TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling
+        )
+    };
+    let ttl = ttl.filter(|ttl| ttl.time_to_live_status().is_some_and(is_on));
+    Ok(ttl.and_then(|ttl| ttl.attribute_name))
 }
