@@ -11,6 +11,7 @@
 //! ```
 #![cfg_attr(doctest, doc = include_str!("../../docs/guide/etcd.md"))]
 
+mod batches;
 mod client;
 mod doctor;
 mod failure;

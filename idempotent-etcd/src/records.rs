@@ -11,6 +11,7 @@ use idempotent_runtime::store::{
 use tokio::sync::watch;
 use tonic::Status;
 
+use crate::batches::Batches;
 use crate::client::Client;
 use crate::failure::{self, is_lease_gone};
 use crate::leases::{Leases, expiry_slack};
@@ -24,6 +25,7 @@ use StoreErrorKind::{Full, NotApplied, Unknown};
 pub(crate) struct Records {
     pub(crate) client: Arc<Client>,
     leases: Leases,
+    batches: Batches,
 }
 
 /// A key, what is stored there, and for how long. Without a value, the record is removed. Without a time to live, the record expires
@@ -163,7 +165,12 @@ impl Records {
     pub(crate) fn new(client: Client) -> Self {
         let client = Arc::new(client);
         let leases = Leases::new(Arc::clone(&client));
-        Self { client, leases }
+        let batches = Batches::new(Arc::clone(&client));
+        Self {
+            client,
+            leases,
+            batches,
+        }
     }
 
     pub(crate) fn error(&self, status: &Status) -> StoreError {
@@ -219,7 +226,7 @@ impl Records {
                 );
             }
             txn.success = success;
-            match self.client.call(txn.clone()).await {
+            match self.batches.send(txn.clone()).await {
                 Ok(reply) if reply.succeeded => return Ok(None),
                 Ok(reply) => {
                     let found = reply

@@ -78,15 +78,17 @@ messages! {
         /// Keeps the lease of the stored record.
         "6" ignore_lease: bool = [bool],
     }
-    /// An operation of a transaction: one of the three.
+    /// An operation of a transaction: one of the four.
     Op {
         "1" range: Option<Range> = [message, optional],
         "2" put: Option<Put> = [message, optional],
         /// Removes one key.
         "3" delete: Option<Range> = [message, optional],
+        "4" txn: Option<Txn> = [message, optional],
     }
     OpReply {
         "1" range: Option<RangeReply> = [message, optional],
+        "4" txn: Option<TxnReply> = [message, optional],
     }
     /// A comparison for equality, with one of the two.
     Compare {
@@ -204,6 +206,14 @@ impl Op {
                 lease: lease.unwrap_or_default(),
                 ignore_lease: lease.is_none(),
             }),
+            ..Self::default()
+        }
+    }
+
+    /// Another transaction.
+    pub(crate) fn txn(txn: &Txn) -> Self {
+        Self {
+            txn: Some(txn.clone()),
             ..Self::default()
         }
     }

@@ -133,7 +133,7 @@ fn leases(member: &EtcdMember) -> Vec<String> {
         .collect()
 }
 
-fn revoke_all(member: &EtcdMember) {
+pub(crate) fn revoke_all(member: &EtcdMember) {
     for id in leases(member) {
         let json = format!("{{\"ID\":\"{id}\"}}");
         let answer = member.post("/v3/lease/revoke", &json).unwrap();

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
 mod access;
+mod batches;
 mod chaos;
 mod full;
 mod leases;
