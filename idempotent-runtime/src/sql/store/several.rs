@@ -1,16 +1,26 @@
 //! Claims of several keys by one statement.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use sqlx::Pool;
+use tokio::runtime::Handle;
 
 use super::attempts::Attempts;
 use crate::sql::database::Database;
+use crate::sql::database::checkout::Checkout;
 use crate::sql::database::records;
 use crate::sql::database::time::micros;
 use crate::sql::failure;
 use crate::store::{ClaimAll, StoreError, StoreErrorKind};
+
+type Claims = Arc<[(Box<str>, Bytes)]>;
 
 /// Claims all keys or none. If the statement claims none, one more statement for each key looks for the first key that has another
 /// record, of which it reads the first `most` bytes.
@@ -20,10 +30,19 @@ pub(super) async fn claim<DB: Database>(
     ttl: Duration,
     most: i32,
 ) -> Result<ClaimAll, StoreError> {
+    let claims = claims
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).clone()));
+    let claims: Claims = claims.collect();
     let mut attempts = Attempts::new(pool);
     loop {
-        let mut connection = attempts.acquire().await?;
-        let answer = send::<DB>(&mut connection, claims, micros(ttl), most).await;
+        let connection = attempts.acquire().await?;
+        let send = send(connection, Arc::clone(&claims), micros(ttl), most);
+        let (connection, answer) = SentClaim {
+            answer: Some(send.boxed()),
+            claims: Arc::clone(&claims),
+        }
+        .await;
         let is_unclear = attempts.may_be_applied() && matches!(answer, Ok(ClaimAll::NotTogether));
         if let Some(answer) = attempts.resolve(connection, answer.map(Some))? {
             if is_unclear {
@@ -37,26 +56,75 @@ pub(super) async fn claim<DB: Database>(
     }
 }
 
-/// If no key has another record afterwards, the caller claims one key after another.
-async fn send<DB: Database>(
-    connection: &mut DB::Connection,
-    claims: &[(&str, &Bytes)],
-    micros: i64,
-    most: i32,
-) -> sqlx::Result<ClaimAll> {
-    if DB::claim_all(connection, claims, micros).await? {
-        return Ok(ClaimAll::Claimed);
+type Answered<DB> = (Checkout<DB>, sqlx::Result<ClaimAll>);
+
+/// A claim that was sent. If it is dropped, it runs to its end in the background, and then its records are removed: a removal that
+/// another connection sends may be answered while the claim waits for a row, and the claim may store its records later.
+struct SentClaim<DB: Database> {
+    answer: Option<BoxFuture<'static, Answered<DB>>>,
+    claims: Claims,
+}
+
+impl<DB: Database> Future for SentClaim<DB> {
+    type Output = Answered<DB>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered<DB>> {
+        let answered = match &mut self.answer {
+            Some(answer) => ready!(answer.poll_unpin(cx)),
+            None => return Poll::Pending,
+        };
+        self.answer = None;
+        Poll::Ready(answered)
     }
-    let mut own = 0;
-    for (at, (key, value)) in claims.iter().enumerate() {
-        match records::get::<DB>(connection, key, most).await? {
-            Some((stored, _)) if stored != **value => return Ok(ClaimAll::Taken(at, stored)),
-            Some(_) => own += 1,
-            None => {}
+}
+
+impl<DB: Database> Drop for SentClaim<DB> {
+    fn drop(&mut self) {
+        if let (Some(answer), Ok(runtime)) = (self.answer.take(), Handle::try_current()) {
+            let claims = Arc::clone(&self.claims);
+            runtime.spawn(async move {
+                let (mut connection, answer) = answer.await;
+                if let Ok(ClaimAll::Claimed) = answer {
+                    for (key, value) in &*claims {
+                        let removed = records::remove::<DB>(&mut connection, key, value).await;
+                        if removed.is_err() {
+                            return;
+                        }
+                    }
+                }
+                if answer.is_ok() {
+                    connection.release();
+                }
+            });
         }
     }
-    if own == claims.len() {
-        return Ok(ClaimAll::Claimed);
+}
+
+/// If no key has another record afterwards, the caller claims one key after another.
+async fn send<DB: Database>(
+    mut connection: Checkout<DB>,
+    claims: Claims,
+    micros: i64,
+    most: i32,
+) -> Answered<DB> {
+    let answer = async {
+        let wanted: Vec<_> = claims.iter().map(|(key, value)| (&**key, value)).collect();
+        if DB::claim_all(&mut connection, &wanted, micros).await? {
+            return Ok(ClaimAll::Claimed);
+        }
+        let mut own = 0;
+        for (at, (key, value)) in claims.iter().enumerate() {
+            match records::get::<DB>(&mut connection, key, most).await? {
+                Some((stored, _)) if stored != *value => return Ok(ClaimAll::Taken(at, stored)),
+                Some(_) => own += 1,
+                None => {}
+            }
+        }
+        if own == claims.len() {
+            return Ok(ClaimAll::Claimed);
+        }
+        Ok(ClaimAll::NotTogether)
     }
-    Ok(ClaimAll::NotTogether)
+    .await;
+    (connection, answer)
 }
