@@ -19,6 +19,7 @@ use sqlx::Pool;
 
 use self::attempts::Attempts;
 use self::purge::Purging;
+use self::several::LateClaims;
 use super::batching::{Batching, most_bytes};
 use super::database::Database;
 use super::database::batch::Change;
@@ -74,13 +75,12 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
 ///
 /// sqlx needs a runtime, or it panics when it first connects: enable the feature `sqlx-tokio` of this crate, or `runtime-tokio`
-/// of sqlx. Features of sqlx also choose TLS.
-///
-/// A clone shares the pool.
+/// of sqlx. Features of sqlx also choose TLS. A clone shares the pool.
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
     /// The calls that count, by key. A key is one row, so one connection at a time is enough.
     counting: Arc<Queues<Checkout<DB>>>,
+    late: Arc<LateClaims>,
     longest: Longest,
     /// `None` if each change is sent by itself.
     batching: Option<Arc<Batching<DB>>>,
@@ -91,13 +91,11 @@ pub struct SqlStore<DB: Database> {
 impl<DB: Database> SqlStore<DB> {
     /// Makes a store on an existing pool, for example the pool of the business tables.
     ///
-    /// This sends no statement: call [`migrate`](Self::migrate) if the tables may be missing.
-    ///
-    /// Set the following on your pool, as [`connect`](Self::connect) does:
+    /// This sends no statement: call [`migrate`](Self::migrate) if the tables may be missing. Set the following on your pool, as [`connect`](Self::connect) does:
     ///
     /// * `test_before_acquire(false)`: the test adds a round trip to every operation, and the store does not need it;
     /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout` of about a second for the
-    ///   sessions of the pool: while a row is locked, cancelled operations continue to wait in the server;
+    ///   sessions of the pool: while a row is locked, cancelled operations continue to wait in the server, claims of several keys on their connection;
     /// * on SQLite one connection (`max_connections(1)`): writers to a file take turns, and the queue of the pool is fairer
     ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
     ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
@@ -121,6 +119,7 @@ impl<DB: Database> SqlStore<DB> {
             pool,
             purging,
             counting: Arc::default(),
+            late: Arc::default(),
             longest: Longest::default(),
             batching: None,
         };
@@ -141,7 +140,6 @@ impl<DB: Database> SqlStore<DB> {
     /// [the doctor](crate::Idempotency::doctor) reports a problem.
     ///
     /// The pool has up to ten connections, and one for SQLite, because only one connection can write to a file at a time.
-    ///
     /// Costs one connection, which is then closed, and two round trips. Making the tables costs one more round trip.
     ///
     /// # Errors
@@ -251,6 +249,7 @@ impl<DB: Database> Clone for SqlStore<DB> {
         Self {
             pool: self.pool.clone(),
             counting: Arc::clone(&self.counting),
+            late: Arc::clone(&self.late),
             longest: self.longest.clone(),
             batching: self.batching.clone(),
             purging: self.purging.clone(),
@@ -305,7 +304,14 @@ impl<DB: Database> Store for SqlStore<DB> {
         ttl: Duration,
     ) -> Result<ClaimAll, StoreError> {
         self.start_purging();
-        several::claim(&self.pool, claims, ttl, most_bytes(&self.longest)).await
+        several::claim(
+            &self.pool,
+            &self.late,
+            claims,
+            ttl,
+            most_bytes(&self.longest),
+        )
+        .await
     }
 
     async fn replace(
@@ -330,6 +336,7 @@ impl<DB: Database> Store for SqlStore<DB> {
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.late.wait_for(expected).await;
         let expected = expected.clone();
         let found = self.change(key, Change::Remove { expected }).await?;
         found.into_swap()

@@ -1,8 +1,12 @@
 //! Claims of several keys by one statement.
 
+use std::time::Duration;
+
+use futures_util::future::join_all;
 use idempotent_runtime::store::{Bytes, ClaimAll};
 use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
 use support::blocked::Blocked;
+use tokio::time::sleep;
 
 use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
 
@@ -10,7 +14,7 @@ static VALUE: Bytes = crate::store::databases::VALUE;
 
 on_every_database! {
     a_key_that_a_transaction_takes_during_the_statement_leaves_no_other_key_claimed
-    a_cancelled_claim_that_still_waits_for_a_key_leaves_no_key_claimed
+    a_withdrawal_comes_after_a_cancelled_claim_that_still_waits_for_a_key
 }
 
 /// The key has an expired record when the statement begins, and a live record when the statement gets to it.
@@ -45,8 +49,10 @@ async fn a_key_that_a_transaction_takes_during_the_statement_leaves_no_other_key
     }
 }
 
-/// The statement waits for a transaction that is rolled back, and claims all keys then. Nobody waits for its answer.
-async fn a_cancelled_claim_that_still_waits_for_a_key_leaves_no_key_claimed<DB: Fresh + Blocked>() {
+/// The statement waits for a transaction that is rolled back, and claims all keys then. No caller waits for its answer.
+async fn a_withdrawal_comes_after_a_cancelled_claim_that_still_waits_for_a_key<
+    DB: Fresh + Blocked,
+>() {
     let url = DB::url();
     let store = narrow::<DB>(&url).await;
     leave_expired(&store, "locked").await;
@@ -64,8 +70,16 @@ async fn a_cancelled_claim_that_still_waits_for_a_key_leaves_no_key_claimed<DB: 
     DB::blocked(&watch, 1).await;
     claiming.abort();
     assert!(claiming.await.unwrap_err().is_cancelled());
-    taking.rollback().await.unwrap();
-    for key in ["a", "locked", "z"] {
+    let keys = ["a", "locked", "z"];
+    let withdrawals = join_all(keys.map(|key| store.remove(key, &VALUE)));
+    let (withdrawn, rolled_back) = tokio::join!(withdrawals, async {
+        // A withdrawal that does not wait for the claim is answered first.
+        sleep(Duration::from_millis(200)).await;
+        taking.rollback().await
+    });
+    rolled_back.unwrap();
+    assert!(withdrawn.iter().all(Result::is_ok), "{withdrawn:?}");
+    for key in keys {
         assert_eq!(store.get(key).await.unwrap(), None, "{key}");
     }
 }

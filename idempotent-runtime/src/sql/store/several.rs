@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use super::attempts::Attempts;
 use crate::sql::database::Database;
@@ -19,6 +20,7 @@ use crate::sql::database::records;
 use crate::sql::database::time::micros;
 use crate::sql::failure;
 use crate::store::{ClaimAll, StoreError, StoreErrorKind};
+use crate::sync::Mutex;
 
 type Claims = Arc<[(Box<str>, Bytes)]>;
 
@@ -26,6 +28,7 @@ type Claims = Arc<[(Box<str>, Bytes)]>;
 /// record, of which it reads the first `most` bytes.
 pub(super) async fn claim<DB: Database>(
     pool: &Pool<DB>,
+    late: &Arc<LateClaims>,
     claims: &[(&str, &Bytes)],
     ttl: Duration,
     most: i32,
@@ -41,6 +44,7 @@ pub(super) async fn claim<DB: Database>(
         let (connection, answer) = SentClaim {
             answer: Some(send.boxed()),
             claims: Arc::clone(&claims),
+            late: Arc::clone(late),
         }
         .await;
         let is_unclear = attempts.may_be_applied() && matches!(answer, Ok(ClaimAll::NotTogether));
@@ -56,13 +60,35 @@ pub(super) async fn claim<DB: Database>(
     }
 }
 
+/// The claims whose callers were dropped before the answer, and which may store their records later: for example those that wait for a
+/// transaction that is rolled back. Each has a receiver that fails when the claim has ended.
+#[derive(Debug, Default)]
+pub(super) struct LateClaims(Mutex<Vec<(Claims, watch::Receiver<()>)>>);
+
+impl LateClaims {
+    /// Waits for the end of the claim that stores this record. So a removal of the record comes after it.
+    pub(super) async fn wait_for(&self, record: &Bytes) {
+        let claim = {
+            let mut late = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            late.retain(|(_, end)| end.has_changed().is_ok());
+            let mut late = late.iter();
+            let claim = late.find(|(claims, _)| claims.iter().any(|(_, value)| value == record));
+            claim.map(|(_, end)| end.clone())
+        };
+        if let Some(mut end) = claim {
+            // It only fails, because nothing is sent.
+            let _ = end.changed().await;
+        }
+    }
+}
+
 type Answered<DB> = (Checkout<DB>, sqlx::Result<ClaimAll>);
 
-/// A claim that was sent. If it is dropped, it runs to its end in the background, and then its records are removed: a removal that
-/// another connection sends may be answered while the claim waits for a row, and the claim may store its records later.
+/// A claim that was sent. If it is dropped, it runs to its end in the background.
 struct SentClaim<DB: Database> {
     answer: Option<BoxFuture<'static, Answered<DB>>>,
     claims: Claims,
+    late: Arc<LateClaims>,
 }
 
 impl<DB: Database> Future for SentClaim<DB> {
@@ -81,20 +107,15 @@ impl<DB: Database> Future for SentClaim<DB> {
 impl<DB: Database> Drop for SentClaim<DB> {
     fn drop(&mut self) {
         if let (Some(answer), Ok(runtime)) = (self.answer.take(), Handle::try_current()) {
-            let claims = Arc::clone(&self.claims);
+            let (running, end) = watch::channel(());
+            let mut late = self.late.0.lock().unwrap_or_else(PoisonError::into_inner);
+            late.push((Arc::clone(&self.claims), end));
             runtime.spawn(async move {
-                let (mut connection, answer) = answer.await;
-                if let Ok(ClaimAll::Claimed) = answer {
-                    for (key, value) in &*claims {
-                        let removed = records::remove::<DB>(&mut connection, key, value).await;
-                        if removed.is_err() {
-                            return;
-                        }
-                    }
-                }
+                let (connection, answer) = answer.await;
                 if answer.is_ok() {
                     connection.release();
                 }
+                drop(running);
             });
         }
     }
