@@ -1,8 +1,8 @@
 //! Prints the tables of `sql.md`: claim and release, and the dedup row in a transaction, compared with the same by hand on
-//! the same pool, in tables with ten thousand and two million other rows, and the dedup row through other libraries. All contenders
+//! the same pool, in tables with ten thousand and two million other rows, and the dedup row through each library. All contenders
 //! take turns in one process.
 //!
-//! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`. With `IDEMPOTENCE_SHORT=1` the run is short. With
+//! `-- postgres` runs one of the databases `postgres`, `mariadb` and `sqlite`, `-- libraries` only the table of the libraries, in a minute. With `IDEMPOTENCE_SHORT=1` the run is short. With
 //! `IDEMPOTENCE_TIMES=1` it prints only where the processor time goes.
 
 use std::time::Duration;
@@ -30,6 +30,9 @@ fn main() {
     }
     if is_asked_for("sqlite") {
         on(&OnSql::sqlite());
+    }
+    if std::env::args().any(|arg| arg == "libraries") {
+        through_libraries(&OnSql::postgres_with_few_rows());
     }
 }
 
@@ -111,7 +114,7 @@ fn compare<DB: Statements>(on_sql: &OnSql<DB>) {
     }
 }
 
-/// Prints the table of the other libraries.
+/// Prints the table of the libraries.
 fn through_libraries(on_sql: &OnSql<Postgres>) {
     let version = &on_sql.version;
     println!("\n| {version}: begin, dedup, insert, commit | attribute | by hand | of by hand |");

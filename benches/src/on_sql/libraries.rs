@@ -6,8 +6,10 @@ use deadpool_postgres::{Manager, Pool as Deadpool};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::upsert::excluded;
 use diesel::{ExpressionMethods as _, query_dsl::methods::FilterDsl as _};
-use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool as DieselPool;
+use diesel_async::pooled_connection::{
+    AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
+};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection, RunQueryDsl as _};
 use idempotence::sql::sqlx::Postgres;
 use idempotence::{Error, Idempotency, idempotent};
@@ -16,8 +18,7 @@ use sea_orm::{
     Statement, TransactionTrait as _,
 };
 use sqlx_08::postgres::PgPoolOptions;
-use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{NoTls, Transaction};
+use tokio_postgres::{NoTls, Statement as Prepared, Transaction};
 
 use super::contenders::{PREFIX_IN_TX, RECORD_LEN};
 use super::statements::{WEEK, number};
@@ -36,7 +37,10 @@ impl OnSql<Postgres> {
         let url = &self.few.url;
         let manager = Manager::new(url.parse().expect("a URL"), NoTls);
         let tokio_postgres = Deadpool::builder(manager).max_size(CONNECTIONS as usize);
-        let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(url);
+        // No pool sends a statement before it gives a connection away.
+        let mut config = ManagerConfig::<AsyncPgConnection>::default();
+        config.recycling_method = RecyclingMethod::Fast;
+        let manager = AsyncDieselConnectionManager::new_with_config(url, config);
         let diesel = DieselPool::builder(manager).max_size(CONNECTIONS as usize);
         let mut sea_orm = ConnectOptions::new(url);
         sea_orm
@@ -49,6 +53,7 @@ impl OnSql<Postgres> {
             .test_before_acquire(false);
         let sqlx_08 = self.runtime.block_on(sqlx_08.connect(url));
         vec![
+            ("sqlx 0.9", self.transactions(tasks).few),
             (
                 "tokio-postgres",
                 self.through(tasks, &tokio_postgres.build().expect("a pool")),
@@ -101,35 +106,37 @@ impl Upload for Through<Deadpool> {
         async fn guarded(
             handle: &Idempotency,
             tx: &Transaction<'_>,
+            insert: &Prepared,
             user_id: u64,
             file_md5: &str,
         ) -> Result<(), Error> {
-            order(tx, user_id).await;
+            order(tx, insert, user_id).await;
             Ok(())
         }
 
-        async fn order(tx: &Transaction<'_>, user_id: u64) {
-            let number = number(user_id);
-            let values: [(&(dyn ToSql + Sync), Type); 2] =
-                [(&number, Type::TEXT), (&1_i64, Type::INT8)];
-            tx.execute_typed(ORDER, &values).await.expect("an answer");
+        async fn order(tx: &Transaction<'_>, insert: &Prepared, user_id: u64) {
+            let done = tx.execute(insert, &[&number(user_id), &1_i64]).await;
+            done.expect("an answer");
         }
 
+        // The statements by hand are prepared once for a connection. The row of the attribute cannot be, because only the pool
+        // keeps prepared statements.
         let mut client = self.pool.get().await.expect("a connection");
+        let insert = client.prepare_cached(ORDER).await.expect("a statement");
+        let put = match self.handle {
+            Some(_) => None,
+            None => Some(client.prepare_cached(PUT).await.expect("a statement")),
+        };
         let tx = client.transaction().await.expect("a transaction");
         if let Some(handle) = &self.handle {
-            let done = guarded(handle, &tx, user_id, &file_md5).await;
+            let done = guarded(handle, &tx, &insert, user_id, &file_md5).await;
             done.expect("a new order");
-        } else {
+        }
+        if let Some(put) = put {
             let (key, value) = row(user_id, &file_md5);
-            let put: [(&(dyn ToSql + Sync), Type); 3] = [
-                (&key, Type::TEXT),
-                (&value, Type::BYTEA),
-                (&micros(), Type::INT8),
-            ];
-            let put = tx.execute_typed(PUT, &put).await;
+            let put = tx.execute(&put, &[&key, &value, &micros()]).await;
             assert_eq!(put.expect("an answer"), 1, "the order is made");
-            order(&tx, user_id).await;
+            order(&tx, &insert, user_id).await;
         }
         tx.commit().await.expect("a commit");
         file_md5.len()
