@@ -26,7 +26,7 @@ pub use crate::result::replay::Replay;
 pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use crate::sql::{AsPool, Retry};
+pub use crate::sql::{Retry, driver::TransactionPool};
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it, as the state of actix or axum is.
@@ -55,13 +55,13 @@ impl<P: Deref<Target: Using>> Using for P {
 
 /// The pool of the option `begin`.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub fn pool<P: AsPool>(pool: &P) -> &sqlx::Pool<P::Database> {
-    pool.as_pool()
+pub fn pool<P: TransactionPool>(pool: &P) -> &P {
+    pool
 }
 
 /// The transaction of a function whose attribute has a mistake: its type, so that the body compiles.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub fn begun<P: AsPool>(_: &P) -> sqlx::Transaction<'static, P::Database> {
+pub fn begun<P: TransactionPool>(_: &P) -> P::Transaction {
     unreachable!("the attribute has a mistake")
 }
 

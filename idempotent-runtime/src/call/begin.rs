@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use sqlx::{Connection, Pool, Transaction};
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -23,9 +22,11 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::block::retry::{TransactionAttempts, begin, begin_failed, roll_back};
+use crate::sql::block::retry::{TransactionAttempts, is_rolled_back};
+use crate::sql::driver::TransactionPool;
+use crate::sql::failure::begin_failed;
 use crate::sql::failure::causes::TxOutcome;
-use crate::sql::{Database, Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
+use crate::sql::{Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
 impl Call {
@@ -34,16 +35,15 @@ impl Call {
     /// # Errors
     ///
     /// If the call is invalid.
-    pub fn begin_on<DB: Database>(
+    pub fn begin_on<P: TransactionPool>(
         self,
-        pool: &Pool<DB>,
+        pool: &P,
         policy: Retry,
-    ) -> Result<Begin<DB>, Refusal> {
+    ) -> Result<Begin<P>, Refusal> {
         Ok(Begin {
             pool: pool.clone(),
             held: InTx::new(self)?,
             turn: None,
-            options: pool.connect_options(),
             waited: Duration::ZERO,
             has_lost_commit: false,
             attempts: TransactionAttempts::new(policy),
@@ -57,12 +57,11 @@ impl Call {
 ///
 /// If it is dropped, the transaction is rolled back, and an equal call of this process gets the turn. A transaction whose `COMMIT`
 /// was sent may be committed.
-pub struct Begin<DB: Database> {
-    pool: Pool<DB>,
+pub struct Begin<P> {
+    /// Its identity names the database as long as the call lives.
+    pool: P,
     held: InTx,
     turn: Option<Turn>,
-    /// Their address names the database as long as the call lives.
-    options: Arc<<DB::Connection as Connection>::Options>,
     /// How long the call has waited for its turn.
     waited: Duration,
     /// A `COMMIT` got no answer, so its attempt may be committed.
@@ -77,24 +76,28 @@ struct Uncommitted<R> {
     is_retryable: bool,
 }
 
-impl<DB: Database> Begin<DB> {
+impl<P: TransactionPool> Begin<P> {
     /// Waits for the equal calls of this process, begins a transaction, and claims the key in it. Round trips: 2, and more for a
     /// duplicate of a call of another process.
     ///
     /// # Errors
     ///
     /// Why the body must not run.
-    pub async fn attempt(&mut self) -> Result<Transaction<'static, DB>, Refusal> {
-        if self.turn.is_none() && self.held.call().policy.is_guarded() {
-            self.wait_for_turn().await?;
+    pub async fn attempt(&mut self) -> Result<P::Transaction, Refusal> {
+        // Calls on two databases are not equal.
+        if self.turn.is_none()
+            && self.held.call().policy.is_guarded()
+            && let Some(database) = self.pool.identity()
+        {
+            self.wait_for_turn(database).await?;
         }
         loop {
             let span = self.held.call().span.clone();
-            let (refusal, record) = match begin(&self.pool).instrument(span).await {
+            let (refusal, record) = match self.pool.begin().instrument(span).await {
                 Ok(mut tx) => match self.held.claim(&mut tx, self.remaining_wait()).await {
                     Ok(()) => return Ok(tx),
                     Err(Unclaimed { refusal, record }) => {
-                        roll_back(tx).await;
+                        is_rolled_back(P::roll_back(tx)).await;
                         let error = refusal.plain_error();
                         if error.is_some_and(|error| self.allows(error)) && self.pause().await {
                             continue;
@@ -105,9 +108,8 @@ impl<DB: Database> Begin<DB> {
                 // Only `BEGIN` was sent, so it can be repeated even after a lost connection.
                 Err(error) if is_retryable_with_row(&error) && self.pause().await => continue,
                 Err(error) => {
-                    let error = begin_failed(error, &self.pool);
                     let site = self.held.call().site.clone();
-                    (Error::store(site, error).into(), None)
+                    (Error::store(site, begin_failed(error)).into(), None)
                 }
             };
             self.end_turn(record);
@@ -139,11 +141,11 @@ impl<DB: Database> Begin<DB> {
     pub async fn end<R, E, S, D, K, Via>(
         &mut self,
         answers: &Answers<E, S, D, K>,
-        tx: Transaction<'static, DB>,
+        tx: P::Transaction,
         outcome: R,
     ) -> Result<Option<R>, Error>
     where
-        R: TxOutcome<Via>,
+        R: TxOutcome<Via, P::Error>,
         E: Refuse<R>,
         S: Judge<R>,
         K: ReplayMode<R>,
@@ -163,11 +165,11 @@ impl<DB: Database> Begin<DB> {
     pub async fn end_once<R, E, S, D, K, Via>(
         &mut self,
         answers: &Answers<E, S, D, K>,
-        tx: Transaction<'static, DB>,
+        tx: P::Transaction,
         outcome: R,
     ) -> Result<R, Error>
     where
-        R: TxOutcome<Via>,
+        R: TxOutcome<Via, P::Error>,
         E: Refuse<R>,
         S: Judge<R>,
         K: ReplayMode<R>,
@@ -181,11 +183,11 @@ impl<DB: Database> Begin<DB> {
     async fn commit<R, E, S, D, K, Via>(
         &mut self,
         answers: &Answers<E, S, D, K>,
-        mut tx: Transaction<'static, DB>,
+        mut tx: P::Transaction,
         outcome: R,
     ) -> Result<R, Uncommitted<R>>
     where
-        R: TxOutcome<Via>,
+        R: TxOutcome<Via, P::Error>,
         E: Refuse<R>,
         S: Judge<R>,
         K: ReplayMode<R>,
@@ -193,7 +195,7 @@ impl<DB: Database> Begin<DB> {
         let end = answers.end_of(self.held.call(), &outcome);
         if !end.success {
             // After a rollback that was answered, a lost connection is one to another service, whose work may be done.
-            let is_connected = roll_back(tx).await;
+            let is_connected = is_rolled_back(P::roll_back(tx)).await;
             let allows = |cause| self.allows(cause) && (!is_connected || is_retryable(cause));
             return Err(Uncommitted {
                 is_retryable: outcome.cause().is_some_and(allows),
@@ -203,14 +205,14 @@ impl<DB: Database> Begin<DB> {
         let record = match self.held.write_end(&end, &mut tx).await {
             Ok(record) => record,
             Err(error) => {
-                roll_back(tx).await;
+                is_rolled_back(P::roll_back(tx)).await;
                 return Err(Uncommitted {
                     is_retryable: self.allows(&error),
                     outcome: Err(error),
                 });
             }
         };
-        if let Err(error) = tx.commit().await {
+        if let Err(error) = P::commit(tx).await {
             self.has_lost_commit |= is_outcome_unknown(&error);
             return Err(Uncommitted {
                 is_retryable: self.allows(&error),
@@ -237,10 +239,8 @@ impl<DB: Database> Begin<DB> {
     }
 
     /// Waits until no equal call of this process runs, without a connection.
-    async fn wait_for_turn(&mut self) -> Result<(), Refusal> {
+    async fn wait_for_turn(&mut self, database: usize) -> Result<(), Refusal> {
         let call = Arc::clone(self.held.call());
-        // Calls on two databases are not equal.
-        let database = Arc::as_ptr(&self.options).addr();
         let (began, wait) = (Instant::now(), call.policy.wait.unwrap_or(DEFAULT_ROW_WAIT));
         let turn = Turn::wait(
             call.shared.turns(),
@@ -307,7 +307,7 @@ impl<DB: Database> Begin<DB> {
     }
 }
 
-impl<DB: Database> fmt::Debug for Begin<DB> {
+impl<P> fmt::Debug for Begin<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Begin").field(&self.held).finish()
     }

@@ -7,9 +7,9 @@ use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
 use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::driver::Driver;
+use crate::sql::Retry;
+use crate::sql::driver::{Driver, TransactionPool};
 use crate::sql::failure::causes::TxOutcome;
-use crate::sql::{AsPool, Retry};
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the
@@ -101,7 +101,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// ```
     ///
     /// Equal calls of this process wait without a connection, for at most [`wait`](Self::wait) (default: 5 s), and get the result of the
-    /// call that is committed. If that call fails, one of them runs.
+    /// call that is committed. If that call fails, one of them runs. On a pool without an
+    /// [identity](crate::sql::driver::TransactionPool::identity), as of SeaORM and bb8, each of them waits in the database.
     ///
     /// A success is committed. Any other outcome is rolled back, also one that `replay_err` chooses. On SQLite the transaction begins
     /// with `BEGIN IMMEDIATE`.
@@ -110,7 +111,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// # Errors
     ///
-    /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From<sqlx::Error>`; the error of a failed `BEGIN` is
+    /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From` of the library's error; the error of a failed `BEGIN` is
     /// [`Error::Unavailable`](crate::Error::Unavailable).
     ///
     /// # Cancellation
@@ -121,18 +122,18 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         self,
         pool: &P,
         policy: Retry,
-        mut body: impl AsyncFnMut(&mut <P::Database as sqlx::Database>::Connection) -> R,
+        mut body: impl AsyncFnMut(&mut <P::Transaction as Driver>::Connection) -> R,
     ) -> R
     where
-        P: AsPool,
-        R: TxOutcome<Via>,
+        P: TransactionPool,
+        R: TxOutcome<Via, P::Error>,
         E: Refuse<R>,
         S: Judge<R>,
         D: AnswerDuplicate<R>,
         M: ReplayMode<R>,
     {
         let (call, answers) = self.into_parts();
-        let mut begin = match call.begin_on(pool.as_pool(), policy) {
+        let mut begin = match call.begin_on(pool, policy) {
             Ok(begin) => begin,
             Err(refusal) => return answers.refused(refusal),
         };
@@ -142,7 +143,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
                 Err(refusal) => return answers.refused(refusal),
             };
             let outcome = {
-                let mut body = pin!(async { body(&mut tx).await });
+                let mut body = pin!(async { body(tx.connection()).await });
                 poll_fn(|context| begin.poll_body(context, body.as_mut())).await
             };
             match begin.end(&answers, tx, outcome).await {

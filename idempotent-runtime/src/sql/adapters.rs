@@ -1,8 +1,10 @@
 //! Drivers for the transactions of libraries.
 
+#[cfg(any(feature = "deadpool-postgres", feature = "diesel-async-deadpool"))]
+pub(super) mod deadpool;
 #[cfg(feature = "diesel-async")]
 pub(crate) mod diesel_async;
-mod reading;
+pub(super) mod reading;
 #[cfg(feature = "sea-orm")]
 pub(crate) mod sea_orm;
 mod sqlx;

@@ -36,12 +36,25 @@ pub(crate) fn statement_failed(
 
 /// The failure of a statement that a driver ran at `place`.
 pub(crate) fn driver_failed(error: DriverError, place: impl Into<Cow<'static, str>>) -> StoreError {
-    match error.into_sqlx() {
+    match error.into_source() {
         Ok(error) => statement_failed(error, place),
         Err(error) => {
             let kind = error.code().map_or(Unknown, kind_of_code);
             store_error(kind, reason::of_driver(&error), error).place(place)
         }
+    }
+}
+
+/// The failure of a [`begin`](crate::sql::driver::TransactionPool::begin), which changed nothing.
+pub(crate) fn begin_failed(error: DriverError) -> StoreError {
+    let error = match error.into_source() {
+        Ok(failure) => return failure,
+        Err(error) => error,
+    };
+    let failure = driver_failed(error, "the database of the pool");
+    match failure.kind() {
+        Unknown => failure.with_kind(NotApplied),
+        _ => failure,
     }
 }
 

@@ -3,6 +3,9 @@
 //! Diesel keeps no code in its errors. The codes for which Diesel has no kind are read from the message, which the server writes in
 //! English unless `lc_messages` names another language.
 
+#[cfg(any(feature = "diesel-async-bb8", feature = "diesel-async-deadpool"))]
+mod pool;
+
 use std::error::Error as StdError;
 
 use diesel::backend::Backend;

@@ -6,14 +6,14 @@ use crate::sql::driver::DriverError;
 use crate::sql::failure::code::{Code, is_broken};
 
 /// What an error of sqlx says.
-pub(super) enum Reading {
+pub(crate) enum Reading {
     Refused(Code, Option<String>),
     Lost,
     Other,
 }
 
 impl Reading {
-    pub(super) fn of(error: &sqlx::Error) -> Self {
+    pub(crate) fn of(error: &sqlx::Error) -> Self {
         if let Some(refusal) = error.as_database_error() {
             let constraint = refusal.constraint().map(str::to_owned);
             return Self::Refused(Code::from_refusal(refusal), constraint);
@@ -25,7 +25,7 @@ impl Reading {
     }
 
     /// The error of a driver with this source.
-    pub(super) fn with(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> DriverError {
+    pub(crate) fn with(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> DriverError {
         match self {
             Self::Refused(code, Some(name)) => {
                 DriverError::refused(code, source).of_constraint(name)

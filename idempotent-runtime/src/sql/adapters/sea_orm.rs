@@ -1,13 +1,14 @@
-//! The transaction of SeaORM 2.0, whose connections are those of sqlx 0.9.
+//! The transaction and the pool of SeaORM 2.0, whose connections are those of sqlx 0.9.
 
 use std::error::Error as StdError;
 
 use sea_orm::{
-    ConnectionTrait as _, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr, Statement,
+    ConnectionTrait as _, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, QueryResult,
+    RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait as _,
 };
 
 use crate::sql::adapters::reading::Reading;
-use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
+use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value};
 use crate::sql::failure::code::{Code, is_broken};
 
 macro_rules! driver {
@@ -55,6 +56,28 @@ macro_rules! driver {
 
 driver!(DatabaseTransaction);
 driver!(&DatabaseTransaction);
+
+/// It shows nothing by which two pools differ without the features of SeaORM for each database.
+impl TransactionPool for DatabaseConnection {
+    type Transaction = DatabaseTransaction;
+    type Error = DbErr;
+
+    async fn begin(&self) -> Result<DatabaseTransaction, DriverError> {
+        let begun = self.begin_with_options(TransactionOptions {
+            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+            ..TransactionOptions::default()
+        });
+        begun.await.map_err(failed)
+    }
+
+    async fn commit(transaction: DatabaseTransaction) -> Result<(), DbErr> {
+        transaction.commit().await
+    }
+
+    async fn roll_back(transaction: DatabaseTransaction) -> Result<(), DbErr> {
+        transaction.rollback().await
+    }
+}
 
 fn dialect(backend: DbBackend) -> Dialect {
     match backend {

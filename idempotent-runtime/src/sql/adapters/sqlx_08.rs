@@ -1,15 +1,16 @@
-//! The transactions and connections of sqlx 0.8 for PostgreSQL.
+//! The transactions, connections and pools of sqlx 0.8 for PostgreSQL.
 
 use std::error::Error as StdError;
+use std::ptr;
 
 use sqlx_08::error::DatabaseError;
 use sqlx_08::pool::PoolConnection;
 use sqlx_08::postgres::PgRow;
 use sqlx_08::{
-    Connection as _, Error, Executor, PgConnection, Postgres, Row as _, Transaction, query,
+    Connection as _, Error, Executor, PgConnection, PgPool, Postgres, Row as _, Transaction, query,
 };
 
-use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
+use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value};
 use crate::sql::failure::code::{CLOSED_AT_FIRST_MESSAGE, Code};
 
 macro_rules! bound {
@@ -78,6 +79,27 @@ macro_rules! driver {
 driver!(Transaction<'_, Postgres>);
 driver!(PoolConnection<Postgres>);
 driver!(PgConnection);
+
+impl TransactionPool for PgPool {
+    type Transaction = Transaction<'static, Postgres>;
+    type Error = Error;
+
+    async fn begin(&self) -> Result<Self::Transaction, DriverError> {
+        Self::begin(self).await.map_err(failed)
+    }
+
+    async fn commit(transaction: Self::Transaction) -> Result<(), Error> {
+        transaction.commit().await
+    }
+
+    async fn roll_back(transaction: Self::Transaction) -> Result<(), Error> {
+        transaction.rollback().await
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(ptr::from_ref(self.options()).addr())
+    }
+}
 
 fn fields(row: &PgRow, columns: &[ColumnType]) -> Result<Vec<Field>, Error> {
     let field = |(i, column): (usize, &ColumnType)| {

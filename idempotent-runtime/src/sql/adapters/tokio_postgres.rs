@@ -53,6 +53,9 @@ macro_rules! driver {
     };
 }
 
+#[cfg(feature = "deadpool-postgres")]
+mod pool;
+
 driver!(Transaction<'_>);
 driver!(&Transaction<'_>);
 

@@ -8,10 +8,8 @@ use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::sql::database::Database;
-use crate::sql::failure;
 use crate::sql::failure::causes::Causes;
 use crate::sql::failure::retryable::{is_retryable, is_retryable_with_row};
-use crate::store::StoreError;
 use crate::world;
 
 /// Begins a transaction, runs `body` in it and commits it, and retries all of this as long as `policy` allows.
@@ -253,7 +251,7 @@ impl TransactionAttempts {
 }
 
 /// Begins a transaction that writes.
-pub(crate) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
+pub(super) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
     match DB::BEGIN {
         Some(statement) => pool.begin_with(statement).await,
         None => pool.begin().await,
@@ -274,21 +272,15 @@ where
             Ok(done)
         }
         Err(error) => {
-            roll_back(tx).await;
+            is_rolled_back(tx.rollback()).await;
             Err(error)
         }
     }
 }
 
-/// Rolls a transaction back. If this fails, the connection is lost, and the server rolls back.
-pub(crate) async fn roll_back<DB: Database>(tx: Transaction<'_, DB>) -> bool {
-    let rolled_back = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
-    matches!(rolled_back, Ok(Ok(())))
-}
-
-/// The failure of [`begin`].
-pub(crate) fn begin_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) -> StoreError {
-    failure::acquire_failed(error, pool)
+/// Whether a rollback succeeds. If it fails, the connection is lost, and the server rolls back.
+pub(crate) async fn is_rolled_back<E>(rollback: impl Future<Output = Result<(), E>>) -> bool {
+    matches!(timeout(ROLLBACK_TIMEOUT, rollback).await, Ok(Ok(())))
 }
 
 /// The longest pause. It can be multiplied without an overflow.

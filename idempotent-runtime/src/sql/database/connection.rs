@@ -1,9 +1,7 @@
 //! A transaction or a connection, as the argument of a function that sends statements.
 
-use std::sync::Arc;
-
+use sqlx::Transaction;
 use sqlx::pool::PoolConnection;
-use sqlx::{Pool, Transaction};
 
 use super::Database;
 
@@ -45,44 +43,6 @@ impl<C: AsConnection> AsConnection for &mut C {
 
     fn as_connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection {
         C::as_connection(self)
-    }
-}
-
-/// A pool of sqlx, or what has one.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a pool of sqlx 0.9, which this crate needs",
-    label = "not a pool",
-    note = "use a `PgPool`, `MySqlPool` or `SqlitePool`, a reference to it or an `Arc` of it: each database needs its feature of the crate `idempotence`"
-)]
-pub trait AsPool {
-    /// The database of the pool.
-    type Database: Database;
-
-    /// The pool.
-    fn as_pool(&self) -> &Pool<Self::Database>;
-}
-
-impl<DB: Database> AsPool for Pool<DB> {
-    type Database = DB;
-
-    fn as_pool(&self) -> &Pool<DB> {
-        self
-    }
-}
-
-impl<P: AsPool + ?Sized> AsPool for &P {
-    type Database = P::Database;
-
-    fn as_pool(&self) -> &Pool<P::Database> {
-        P::as_pool(self)
-    }
-}
-
-impl<P: AsPool + ?Sized> AsPool for Arc<P> {
-    type Database = P::Database;
-
-    fn as_pool(&self) -> &Pool<P::Database> {
-        P::as_pool(self)
     }
 }
 

@@ -106,8 +106,8 @@ impl DriverError {
         Self::new(Cause::Refused(code), source)
     }
 
-    /// The error of sqlx, if it is one.
-    pub(crate) fn into_sqlx(self) -> Result<sqlx::Error, Self> {
+    /// The source, if it is an `E`.
+    pub(crate) fn into_source<E: StdError + 'static>(self) -> Result<E, Self> {
         let Self {
             cause,
             constraint,

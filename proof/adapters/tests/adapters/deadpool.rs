@@ -2,11 +2,15 @@
 
 use deadpool_postgres::{Client, Manager, Pool, Transaction};
 use idempotence::Idempotency;
+use idempotence::sql::DeadpoolTransaction;
 use tokio_postgres::{Error, NoTls};
 
 use crate::setting::Trouble;
 use crate::tokio_postgres as plain;
 
+#[path = "begun.rs"]
+#[allow(clippy::duplicate_mod)]
+mod begun;
 #[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
@@ -14,15 +18,23 @@ mod suite;
 type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = Transaction<'a>;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+const POOL_ROUND_TRIPS: usize = 0;
 
 struct Session(Client);
 
+async fn open_pool(url: &str, size: usize) -> Pool {
+    let manager = Manager::new(url.parse().unwrap(), NoTls);
+    Pool::builder(manager).max_size(size).build().unwrap()
+}
+
+async fn send_begun(tx: &mut DeadpoolTransaction<Manager>, statement: &str) -> Result<(), Error> {
+    tx.batch_execute(statement).await
+}
+
 impl Session {
     async fn connect(url: &str) -> Result<Self, deadpool_postgres::PoolError> {
-        let manager = Manager::new(url.parse().unwrap(), NoTls);
-        let pool = Pool::builder(manager).max_size(1).build().unwrap();
-        Ok(Self(pool.get().await?))
+        Ok(Self(open_pool(url, 1).await.get().await?))
     }
 
     async fn begin(&mut self) -> Result<Tx<'_>, Error> {

@@ -2,13 +2,18 @@
 
 use std::error::Error as _;
 
-use idempotence::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
+use idempotence::sql::driver::{
+    ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value,
+};
 use idempotence::{Idempotency, idempotent};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, NoTls};
 
 use crate::setting::Trouble;
 
+#[path = "begun.rs"]
+#[allow(clippy::duplicate_mod)]
+mod begun;
 #[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
@@ -16,7 +21,9 @@ mod suite;
 type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = &'a mut Session;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+/// The start of a connection.
+const POOL_ROUND_TRIPS: usize = 1;
 
 struct Session(Client);
 
@@ -60,6 +67,35 @@ impl Driver for Session {
         self.0.batch_execute(texts).await.map_err(failed)
     }
 }
+
+/// A new connection for each transaction, which ends with it.
+#[derive(Clone)]
+struct Pool(String);
+
+impl TransactionPool for Pool {
+    type Transaction = Session;
+    type Error = Error;
+
+    async fn begin(&self) -> Result<Session, DriverError> {
+        let session = Session::connect(&self.0).await.map_err(failed)?;
+        session.0.batch_execute("BEGIN").await.map_err(failed)?;
+        Ok(session)
+    }
+
+    async fn commit(session: Session) -> Result<(), Error> {
+        session.0.batch_execute("COMMIT").await
+    }
+
+    async fn roll_back(session: Session) -> Result<(), Error> {
+        session.0.batch_execute("ROLLBACK").await
+    }
+}
+
+async fn open_pool(url: &str, _: u32) -> Pool {
+    Pool(url.to_owned())
+}
+
+use send_in as send_begun;
 
 fn typed<'a>(values: &'a [Value<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
     let typed = |value: &'a Value<'a>| -> (&'a (dyn ToSql + Sync), Type) {

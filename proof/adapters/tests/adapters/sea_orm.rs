@@ -2,8 +2,8 @@
 
 use idempotence::{Idempotency, idempotent};
 use sea_orm::{
-    ConnectionTrait as _, Database as Connector, DatabaseConnection, DatabaseTransaction, DbErr,
-    Statement, TransactionTrait as _,
+    ConnectionTrait as _, Database as Connector, DatabaseConnection as Pool, DatabaseTransaction,
+    DbErr, Statement, TransactionTrait as _,
 };
 
 use crate::setting::Trouble;
@@ -14,22 +14,34 @@ mod sqlite;
 
 type LibraryError = DbErr;
 type Tx<'a> = DatabaseTransaction;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
 
-struct Session(DatabaseConnection);
+/// The pool of sqlx pings a connection that returns.
+const POOL_ROUND_TRIPS: usize = 1;
+
+struct Session(Pool);
 
 impl Session {
     async fn connect(url: &str) -> Result<Self, DbErr> {
-        let mut options = sea_orm::ConnectOptions::new(url);
-        // The pool would replace a connection that is lost.
-        options.max_connections(1).test_before_acquire(false);
-        Connector::connect(options).await.map(Self)
+        let pool = open_pool(url, 1).await;
+        pool.ping().await?;
+        Ok(Self(pool))
     }
 
     async fn begin(&mut self) -> Result<Tx<'_>, DbErr> {
         self.0.begin().await
     }
 }
+
+async fn open_pool(url: &str, size: u32) -> Pool {
+    let mut options = sea_orm::ConnectOptions::new(url);
+    // The pool would replace a connection that is lost.
+    options.max_connections(size).test_before_acquire(false);
+    // The guard opens the first connection.
+    options.connect_lazy(true);
+    Connector::connect(options).await.unwrap()
+}
+
+use send_in as send_begun;
 
 fn driver(tx: &mut DatabaseTransaction) -> &mut DatabaseTransaction {
     tx

@@ -40,6 +40,8 @@ pub(crate) trait Subject: Blocked {
     const VALUES: &'static str;
     /// The constraint of the accounts, if the database names it in a field of the error.
     const CONSTRAINT: Option<&'static str> = None;
+    /// Is refused in favour of another transaction. `None`: the database has no server.
+    const CONFLICT: Option<&'static str> = None;
     /// Ends the own session.
     const KILL: &'static str = "";
 }
@@ -49,6 +51,8 @@ impl Subject for Postgres {
         "UPDATE idempotence SET expires_at = statement_timestamp() - interval '1 hour'";
     const VALUES: &'static str = "SELECT $1, $2, $3, $4, NULL::bigint FROM account";
     const CONSTRAINT: Option<&'static str> = Some("account_pkey");
+    const CONFLICT: Option<&'static str> =
+        Some("DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END $$");
     const KILL: &'static str = "SELECT pg_terminate_backend(pg_backend_pid())";
 }
 
@@ -57,6 +61,9 @@ impl Subject for MySql {
         "UPDATE idempotence SET expires_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR";
     const VALUES: &'static str = "SELECT CAST(? AS CHAR), CAST(? AS BINARY), CAST(? AS SIGNED), CAST(? AS DOUBLE), \
                                   CAST(NULL AS SIGNED) FROM account";
+    const CONFLICT: Option<&'static str> = Some(
+        "SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = 'Deadlock found when trying to get lock'",
+    );
     const KILL: &'static str = "KILL CONNECTION_ID()";
 }
 

@@ -1,12 +1,17 @@
 //! A connection of sqlx, in the version that the module above names `library`.
 
+use super::library::postgres::PgPoolOptions;
 use super::library::{
-    Connection as _, Error, Executor as _, PgConnection, Postgres, Transaction, query_scalar,
+    Connection as _, Error, Executor as _, PgConnection, PgPool as Pool, Postgres, Transaction,
+    query_scalar,
 };
 use super::statement;
 use crate::setting::Trouble;
 use idempotence::{Idempotency, idempotent};
 
+#[path = "begun.rs"]
+#[allow(clippy::duplicate_mod)]
+mod begun;
 #[path = "suite_on_postgres.rs"]
 #[allow(clippy::duplicate_mod)]
 mod suite;
@@ -14,7 +19,9 @@ mod suite;
 type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = Transaction<'a, Postgres>;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+/// The pool pings a connection that returns.
+const POOL_ROUND_TRIPS: usize = 1;
 
 struct Session(PgConnection);
 
@@ -27,6 +34,13 @@ impl Session {
         self.0.begin().await
     }
 }
+
+async fn open_pool(url: &str, size: u32) -> Pool {
+    let options = PgPoolOptions::new().test_before_acquire(false);
+    options.max_connections(size).connect_lazy(url).unwrap()
+}
+
+use send_in as send_begun;
 
 fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut Tx<'b> {
     tx

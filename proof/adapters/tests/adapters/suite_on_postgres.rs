@@ -13,9 +13,7 @@ use tokio::time::timeout;
 
 use self::servers::every::{Base, Paid, pay_and_commit};
 use self::servers::pay_through;
-use super::{
-    DB, LibraryError, ROUND_TRIPS, Session, Tx, commit, driver, pay, rollback, send_in, text,
-};
+use super::{DB, LibraryError, Session, Tx, commit, driver, pay, rollback, send_in, text};
 use crate::setting::{MAX_WAIT, causes};
 
 #[path = "suite_on_servers.rs"]

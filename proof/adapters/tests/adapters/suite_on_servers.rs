@@ -15,7 +15,7 @@ use support::wire::{Point, Wire};
 use tokio::time::timeout;
 
 use self::every::{Base, Paid, pay_and_commit};
-use super::{DB, LibraryError, ROUND_TRIPS, Session, commit, driver, pay, rollback, send_in};
+use super::{DB, LibraryError, Session, commit, driver, pay, rollback, send_in};
 use crate::setting::{MAX_WAIT, Subject as _, Trouble, causes};
 
 #[path = "suite.rs"]
@@ -181,8 +181,8 @@ async fn a_call_takes_the_documented_round_trips() {
         counted.push(turns.count() - before);
         commit(tx).await.unwrap();
     }
-    // With replay, without replay, and duplicates of both.
-    assert_eq!(counted[4..], ROUND_TRIPS);
+    // With replay, without replay, and duplicates of both: through each library as through sqlx 0.9, which this file is compiled with, too.
+    assert_eq!(counted[4..], [2, 1, 2, 2]);
 }
 
 #[tokio::test]

@@ -12,7 +12,6 @@ mod suite;
 type DB = sqlx::Postgres;
 type LibraryError = Error;
 type Tx<'a> = Transaction<'a>;
-const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
 
 struct Session(Client);
 

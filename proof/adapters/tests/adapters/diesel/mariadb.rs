@@ -1,7 +1,11 @@
 use diesel_async::AsyncMysqlConnection as Connection;
 
-use self::session::{LibraryError, ROUND_TRIPS, Session, commit, driver, pay, rollback, send_in};
+use self::session::{LibraryError, Session, commit, driver, pay, rollback, send_in};
+use self::session::{POOL_ROUND_TRIPS, Pool, open_pool, send_in as send_begun};
 
+#[path = "../begun.rs"]
+#[allow(clippy::duplicate_mod)]
+mod begun;
 #[path = "session.rs"]
 #[allow(clippy::duplicate_mod)]
 mod session;

@@ -2,10 +2,13 @@ use diesel::sql_types::Text;
 use diesel::{QueryableByName, sql_query};
 use diesel_async::{AsyncPgConnection as Connection, RunQueryDsl as _};
 
-use self::session::{
-    LibraryError, ROUND_TRIPS, Session, Tx, commit, driver, pay, rollback, send_in,
-};
+use self::session::{LibraryError, Session, Tx, commit, driver, pay, rollback, send_in};
+use self::session::{POOL_ROUND_TRIPS, Pool, open_pool, send_in as send_begun};
 
+mod bb8;
+#[path = "../begun.rs"]
+#[allow(clippy::duplicate_mod)]
+mod begun;
 #[path = "session.rs"]
 #[allow(clippy::duplicate_mod)]
 mod session;

@@ -2,6 +2,9 @@
 
 use diesel::ConnectionError;
 use diesel::result::Error;
+use diesel_async::pooled_connection::{
+    AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod, deadpool,
+};
 use diesel_async::{
     AnsiTransactionManager, AsyncConnection as _, SimpleAsyncConnection as _,
     TransactionManager as _,
@@ -13,7 +16,8 @@ use crate::setting::{Database, Trouble};
 
 pub(super) type LibraryError = Error;
 pub(super) type Tx<'a> = &'a mut Connection;
-pub(super) const ROUND_TRIPS: [usize; 4] = [2, 1, 2, 2];
+
+pub(super) const POOL_ROUND_TRIPS: usize = 0;
 
 pub(super) struct Session(Connection);
 
@@ -27,6 +31,16 @@ impl Session {
         AnsiTransactionManager::begin_transaction(&mut self.0).await?;
         Ok(&mut self.0)
     }
+}
+
+pub(super) type Pool = deadpool::Pool<Connection>;
+
+pub(super) async fn open_pool(url: &str, size: usize) -> Pool {
+    let mut config = ManagerConfig::default();
+    config.recycling_method = RecyclingMethod::Fast;
+    let url = format!("{url}{PARAMETERS}");
+    let manager = AsyncDieselConnectionManager::new_with_config(url, config);
+    Pool::builder(manager).max_size(size).build().unwrap()
 }
 
 pub(super) fn driver<'a>(tx: &'a mut Tx<'_>) -> &'a mut Connection {

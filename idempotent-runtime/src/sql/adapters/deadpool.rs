@@ -1,0 +1,54 @@
+//! The transaction of a guard on a connection of deadpool.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use deadpool::managed::{Manager, Object};
+
+/// A transaction that the guard has begun on a connection of deadpool. It is used as its connection: `AsyncPgConnection` or
+/// `AsyncMysqlConnection` of diesel-async, `Client` of tokio-postgres.
+pub struct DeadpoolTransaction<M: Manager>(Option<Object<M>>);
+
+impl<M: Manager> DeadpoolTransaction<M> {
+    pub(super) fn of(connection: Object<M>) -> Self {
+        Self(Some(connection))
+    }
+
+    /// Returns the connection to the pool, because the transaction has ended.
+    pub(super) fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<M: Manager> Deref for DeadpoolTransaction<M> {
+    type Target = M::Type;
+
+    fn deref(&self) -> &M::Type {
+        self.0.as_ref().expect(HAS_CONNECTION)
+    }
+}
+
+impl<M: Manager> DerefMut for DeadpoolTransaction<M> {
+    fn deref_mut(&mut self) -> &mut M::Type {
+        self.0.as_mut().expect(HAS_CONNECTION)
+    }
+}
+
+const HAS_CONNECTION: &str = "a transaction has its connection until its end";
+
+/// The pool looks at a connection only before its next use, and would keep the locks of the transaction until then.
+impl<M: Manager> Drop for DeadpoolTransaction<M> {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            // This closes the connection, and the server rolls back.
+            drop(Object::take(connection));
+        }
+    }
+}
+
+impl<M: Manager> fmt::Debug for DeadpoolTransaction<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadpoolTransaction")
+            .finish_non_exhaustive()
+    }
+}
