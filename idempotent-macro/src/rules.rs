@@ -211,11 +211,6 @@ fn check_also(options: &Options, errors: &mut Errors) {
         "write `token` on a function that calls this one, or leave `also` out",
     );
     against(
-        "at_least",
-        "which keeps one key taken after the end of the call",
-        "leave `at_least` or `also` out",
-    );
-    against(
         "fence",
         "which numbers the claims of one key",
         "leave `fence` or `also` out",

@@ -36,10 +36,6 @@ impl Policy {
             ),
             (self.token, "further keys do not go with a token"),
             (
-                self.at_least.is_some(),
-                "further keys do not go with `at_least`: they become free with the end of the call",
-            ),
-            (
                 self.fence,
                 "further keys do not go with `fence`: they have no numbers",
             ),

@@ -291,10 +291,11 @@ impl Held {
             self.lease.lose_if_expired();
         }
         self.lease.call().emit_outcome(false);
-        let ending = if mutation!(HoldFreesKey) {
-            Some(Ending::Remove)
-        } else {
-            self.lease.hold_to_ttl()
+        let ending = |lease: &Lease| {
+            if mutation!(HoldFreesKey) {
+                return Some(Ending::Remove);
+            }
+            lease.hold_to_ttl()
         };
         let guard = std::mem::replace(&mut self.guard, Guard::Ended);
         match guard {
@@ -314,19 +315,22 @@ impl Held {
         }
     }
 
-    /// Ends the call whose body stored nothing. Sends `ending` in the background, else marks the claim if `is_unknown`, unless the
-    /// lease is lost. Returns whether it is not lost.
-    fn end_without_result(&self, ending: Option<Ending>, is_unknown: bool) -> bool {
+    /// Ends the call whose body stored nothing. Sends the `ending` of each lease in the background, else marks the claim if `is_unknown`,
+    /// unless the lease is lost. Returns whether it is not lost.
+    fn end_without_result(
+        &self,
+        ending: impl Fn(&Lease) -> Option<Ending>,
+        is_unknown: bool,
+    ) -> bool {
         // A lost lease of one key is a lost lease of the call.
         let mut was_lost = false;
         for lease in self.lease.all() {
             was_lost |= lease.drop_body();
         }
-        let ending = ending.filter(|_| !was_lost);
         let marks = is_unknown && !was_lost && self.lease.call().policy.release == Release::OnError;
         for lease in self.lease.all() {
-            match &ending {
-                Some(ending) => settle::settle_in_background(Arc::clone(lease), ending.clone()),
+            match ending(lease).filter(|_| !was_lost) {
+                Some(ending) => settle::settle_in_background(Arc::clone(lease), ending),
                 None if marks => mark::mark_in_background(Arc::clone(lease)),
                 None => lease.finish_unsent(),
             }
@@ -360,16 +364,14 @@ impl Drop for Held {
                 may_be_stored: true,
             } => {}
         }
-        let ending = match self.lease.call().policy.on_cancel {
-            OnCancel::Release if !panicked => {
-                self.owe_token();
-                Some(self.lease.free())
-            }
-            _ if mutation!(ReturnsAfterUnknown) => {
-                self.owe_token();
-                Some(Ending::SetExpiry(self.lease.good_until()))
-            }
-            _ => self.lease.hold_to_ttl(),
+        let frees = self.lease.call().policy.on_cancel == OnCancel::Release && !panicked;
+        if frees || mutation!(ReturnsAfterUnknown) {
+            self.owe_token();
+        }
+        let ending = |lease: &Lease| match frees {
+            true => Some(lease.free()),
+            false if mutation!(ReturnsAfterUnknown) => Some(Ending::SetExpiry(lease.good_until())),
+            false => lease.hold_to_ttl(),
         };
         let is_unknown = panicked && self.marks_panic && self.guard == Guard::Claim;
         self.end_without_result(ending, is_unknown);

@@ -3,11 +3,13 @@
 use std::cell::Cell;
 use std::future::ready;
 
+use futures_util::FutureExt as _;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
+use idempotent_runtime::private::Call;
+use idempotent_runtime::{Error, MemoryStore, OnCancel, Policy, Release, Renew, StoreErrorKind};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::protocol::guarded::{Guarded, forever, millis, secs};
+use crate::protocol::guarded::{Guarded, forever, millis, run, secs};
 use crate::protocol::observed::Observed;
 
 const TICKS: u32 = 100;
@@ -119,6 +121,45 @@ async fn a_dropped_call_that_frees_its_key_keeps_it_for_the_rest() {
         .unwrap_err();
     guarded.settled().await;
     assert_eq!(guarded.taken_for(1).await, Some(secs(4)));
+}
+
+/// A call with the keys 1 and 2.
+fn of_two_keys(guarded: &Guarded) -> Call {
+    let mut call = guarded.call(1);
+    call.also();
+    call.also_part(&2);
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_key_of_a_call_stays_taken_for_the_time_from_its_own_claim_on() {
+    // The call waits 2 s for its second key, in the order of the store.
+    for dropped in [false, true] {
+        let policy = policy().on_cancel(OnCancel::Release).wait(secs(30));
+        let guarded = Guarded::in_memory(policy);
+        let mut keys = [1, 2];
+        keys.sort_by_key(|id| guarded.key(*id));
+        let short = Guarded {
+            policy: Policy::new(secs(2)).renew(Renew::No),
+            ..guarded.elsewhere()
+        };
+        let dead = short.call(keys[1]).claim().await.unwrap();
+        let call = run(of_two_keys(&guarded), sleep(millis(500)).map(Ok::<(), ()>));
+        let began = Instant::now();
+        if dropped {
+            let ends = run(of_two_keys(&guarded), forever());
+            timeout(secs(4), ends).await.unwrap_err();
+            drop(call);
+        } else {
+            call.await.unwrap();
+        }
+        guarded.settled().await;
+        let (passed, [first, second]) = (began.elapsed(), keys.map(|id| guarded.taken_for(id)));
+        let (first, second) = (first.await.unwrap(), second.await.unwrap());
+        assert!((first + passed).abs_diff(secs(5)) < millis(5), "{first:?}");
+        assert!(second >= first + secs(1), "{first:?} {second:?}");
+        drop(dead);
+    }
 }
 
 #[tokio::test(start_paused = true)]

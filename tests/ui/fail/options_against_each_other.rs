@@ -55,9 +55,4 @@ async fn at_least_makes_the_default_lease_longer(id: u64) -> Result<(), Error> {
     Ok(())
 }
 
-#[idempotent(key = "id", also = "other", ttl = "1h", release = true, at_least = "1m")]
-async fn at_least_of_several_keys(id: u64, other: u64) -> Result<(), Error> {
-    Ok(())
-}
-
 fn main() {}
