@@ -55,7 +55,7 @@ fn book(url: &str, trips: u32) -> u32 {
         };
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         match line {
-            Some(_) if killed < kills() && (random >> 16) % 7 == 0 => {
+            Some(_) if killed < kills() && (random >> 16) % 3 == 0 => {
                 // It may have ended, or may be killed already.
                 let _ = workers[slot].kill();
             }

@@ -125,7 +125,7 @@ where
     async fn begin(&self) -> Result<Self::Transaction, DriverError> {
         let taken = self.get_owned().await.map_err(|error| match error {
             bb8::RunError::User(error) => not_opened(error),
-            error => DriverError::other(error),
+            error @ bb8::RunError::TimedOut => DriverError::other(error),
         });
         let mut connection = taken?;
         begin(&mut *connection).await?;
