@@ -16,9 +16,9 @@
 //! | room | has |
 //! | --- | --- |
 //! | [`knobs`], [`call_plan`], [`incidents`] | what a seed decides: the faults of messages; the keys and the calls; what happens to processes and to the store |
-//! | [`net`], [`message`], [`way`] | what is in flight; one message; its way to the store and back |
+//! | [`net`], [`message`], [`in_flight`] | the network; one message; its way to the store and back |
 //! | [`op`], [`server`], [`link`] | the operations of the store; the store; the [`Store`](crate::Store) of a process |
-//! | [`batching`], [`batch_way`] | the engine of batches in a process, and its connections; the way of a batch |
+//! | [`batching`], [`batch_in_flight`] | the engine of batches in a process, and its connections; a batch on its way |
 //! | [`caller`], [`slots`], [`run`] | one call; the processes of a run; one run, and what is true after it |
 //! | [`tokens`] | the tokens of a run, and who redeems them |
 //! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
@@ -44,7 +44,7 @@
 //! process died, if the store had no room for its return, or if the engine reported that it was not withdrawn. A call that
 //! spends its deadline behind calls whose tokens are refused may report the store as unavailable. Nothing else is excused.
 
-mod batch_way;
+mod batch_in_flight;
 mod batching;
 mod call_plan;
 mod caller;
@@ -56,6 +56,7 @@ mod drops;
 mod fenced;
 mod history;
 mod in_batches;
+mod in_flight;
 mod incidents;
 mod knobs;
 mod link;
@@ -76,6 +77,5 @@ mod spans;
 mod stepped;
 mod tests;
 mod tokens;
-mod way;
 
 pub(crate) use mutants::Mutant;

@@ -65,15 +65,15 @@ impl Noted {
     }
 }
 
-/// The ways to make the same call, with the options `payload`, `replay` and `replay_err`.
+/// The forms of the same call, with the options `payload`, `replay` and `replay_err`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum Form {
     Attribute,
     RunIn,
     Run,
 }
 
-const WAYS: [Way; 3] = [Way::Attribute, Way::RunIn, Way::Run];
+const FORMS: [Form; 3] = [Form::Attribute, Form::RunIn, Form::Run];
 
 #[idempotent(
     name = "pay",
@@ -95,7 +95,7 @@ async fn pay(
     body(noted, Some(tx), cents).await
 }
 
-impl Way {
+impl Form {
     async fn pay(
         self,
         handle: &Idempotency,
@@ -131,38 +131,38 @@ fn handle(prefix: &str) -> Idempotency {
 
 #[tokio::test]
 async fn results_and_chosen_errors_are_replayed_and_another_payload_is_refused() {
-    for way in WAYS {
+    for form in FORMS {
         let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
-        let pay = async |order, cents| way.pay(&handle, &pool, &noted, order, cents).await;
+        let pay = async |order, cents| form.pay(&handle, &pool, &noted, order, cents).await;
         for round in 0..2 {
-            assert_eq!(pay(1, 500).await, Ok(500), "{way:?}");
-            assert_eq!(pay(2, -1).await, Err(Trouble::Declined), "{way:?}");
-            assert_eq!(noted.take().len(), 2 - 2 * round, "{way:?}");
+            assert_eq!(pay(1, 500).await, Ok(500), "{form:?}");
+            assert_eq!(pay(2, -1).await, Err(Trouble::Declined), "{form:?}");
+            assert_eq!(noted.take().len(), 2 - 2 * round, "{form:?}");
         }
         let mismatch = Trouble::Refused("payload_mismatch".to_owned());
-        assert_eq!(pay(1, 501).await, Err(mismatch.clone()), "{way:?}");
-        assert_eq!(pay(2, -2).await, Err(mismatch), "{way:?}");
+        assert_eq!(pay(1, 501).await, Err(mismatch.clone()), "{form:?}");
+        assert_eq!(pay(2, -2).await, Err(mismatch), "{form:?}");
     }
 }
 
-/// A call by one way is a duplicate of an equal call by another way.
+/// A call of one form is a duplicate of an equal call of another form.
 #[tokio::test]
 async fn the_attribute_and_run_in_share_their_rows() {
     let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
     assert_eq!(
-        Way::Attribute.pay(&handle, &pool, &noted, 1, 500).await,
+        Form::Attribute.pay(&handle, &pool, &noted, 1, 500).await,
         Ok(500)
     );
     assert_eq!(
-        Way::RunIn.pay(&handle, &pool, &noted, 1, 500).await,
+        Form::RunIn.pay(&handle, &pool, &noted, 1, 500).await,
         Ok(500)
     );
     assert_eq!(
-        Way::RunIn.pay(&handle, &pool, &noted, 2, -1).await,
+        Form::RunIn.pay(&handle, &pool, &noted, 2, -1).await,
         Err(Trouble::Declined)
     );
     assert_eq!(
-        Way::Attribute.pay(&handle, &pool, &noted, 2, -1).await,
+        Form::Attribute.pay(&handle, &pool, &noted, 2, -1).await,
         Err(Trouble::Declined)
     );
     assert_eq!(noted.take().len(), 2);
@@ -183,19 +183,19 @@ async fn answered(handle: &Idempotency, tx: &mut Transaction<'_, Sqlite>, order:
 
 #[tokio::test]
 async fn a_duplicate_is_answered() {
-    for way in WAYS {
+    for form in FORMS {
         let (handle, pool) = (handle("shop"), pool().await);
         for expected in [7, -1, -1] {
             let call = handle.call("answer").key(&7_i64).ttl(WEEK);
             let call =
                 call.on_duplicate(|duplicate: Duplicate| Ok(-i64::from(duplicate.age() < WEEK)));
             let mut tx = pool.begin().await.unwrap();
-            let answer: Answer = match way {
-                Way::Attribute => answered(&handle, &mut tx, 7).await,
-                Way::RunIn => call.run_in(&mut tx, async |_| Ok(7)).await,
-                Way::Run => call.run(async { Ok(7) }).await,
+            let answer: Answer = match form {
+                Form::Attribute => answered(&handle, &mut tx, 7).await,
+                Form::RunIn => call.run_in(&mut tx, async |_| Ok(7)).await,
+                Form::Run => call.run(async { Ok(7) }).await,
             };
-            assert_eq!(answer, Ok(expected), "{way:?}");
+            assert_eq!(answer, Ok(expected), "{form:?}");
             tx.commit().await.unwrap();
         }
     }
@@ -205,15 +205,15 @@ async fn a_duplicate_is_answered() {
 #[tokio::test]
 async fn a_body_runs_in_the_scope_of_its_caller_and_in_the_span_of_its_call() {
     record_spans();
-    for way in WAYS {
+    for form in FORMS {
         let (named, scoped) = (handle("named"), handle("scoped"));
         let (pool, noted) = (pool().await, Noted::default());
-        way.pay(&named, &pool, &noted, 1, 500).await.unwrap();
-        let call = way.pay(&named, &pool, &noted, 2, 500);
+        form.pay(&named, &pool, &noted, 1, 500).await.unwrap();
+        let call = form.pay(&named, &pool, &noted, 2, 500);
         scoped.scope(call).await.unwrap();
         let span = Some("idempotent");
         let scope = Some(format!("{scoped:?}"));
-        assert_eq!(noted.take(), [(None, span), (scope, span)], "{way:?}");
+        assert_eq!(noted.take(), [(None, span), (scope, span)], "{form:?}");
     }
 }
 
@@ -235,10 +235,10 @@ async fn work_before_the_future_of_a_body_is_in_the_span_of_the_call() {
 /// A call with borrowed arguments is `Send`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_can_be_spawned() {
-    for way in WAYS {
+    for form in FORMS {
         let (handle, pool, noted) = (handle("shop"), pool().await, Noted::default());
-        let call = async move { way.pay(&handle, &pool, &noted, 1, 500).await };
-        assert_eq!(tokio::spawn(call).await.unwrap(), Ok(500), "{way:?}");
+        let call = async move { form.pay(&handle, &pool, &noted, 1, 500).await };
+        assert_eq!(tokio::spawn(call).await.unwrap(), Ok(500), "{form:?}");
     }
 }
 

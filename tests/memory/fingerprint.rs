@@ -312,9 +312,9 @@ enum Value {
 }
 
 /// A value and one of two ways to serialize it.
-struct Way<'a>(&'a Value, bool);
+struct Serialized<'a>(&'a Value, bool);
 
-impl Serialize for Way<'_> {
+impl Serialize for Serialized<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.1 {
             self.plain(serializer)
@@ -324,9 +324,9 @@ impl Serialize for Way<'_> {
     }
 }
 
-impl<'a> Way<'a> {
+impl<'a> Serialized<'a> {
     fn same(&self, value: &'a Value) -> Self {
-        Way(value, self.1)
+        Serialized(value, self.1)
     }
 
     fn plain<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -407,7 +407,7 @@ impl<'a> Way<'a> {
                 }
                 value => serializer.serialize_newtype_variant("Odd", 7, name, &self.same(value)),
             },
-            value => serializer.serialize_newtype_struct("Odd", &Way(value, true)),
+            value => serializer.serialize_newtype_struct("Odd", &Serialized(value, true)),
         }
     }
 }
@@ -484,7 +484,7 @@ fn different_values_differ_and_equal_ones_agree() -> Result<(), UnencodablePart>
             let mut hasher = Keying::new(Digest::Md5).hasher();
             parts
                 .iter()
-                .try_for_each(|part| hasher.part(&Way(part, plain)))?;
+                .try_for_each(|part| hasher.part(&Serialized(part, plain)))?;
             Ok(hasher.finish())
         });
         let found = one?;

@@ -1,6 +1,6 @@
 //! The cases: a kind of call on a store.
 
-mod way;
+mod store_access;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::Router;
 use idempotence::{Error, Idempotency};
 use tokio::runtime::{Builder, Runtime};
 
-use self::way::Way;
+use self::store_access::StoreAccess;
 use crate::guarded::{Gate, Receipt, alone, keep, release, replay, several, share};
 use crate::requests::{self, Guard};
 use crate::server::Server;
@@ -25,7 +25,7 @@ pub struct Case {
     /// How many calls a lap of the driver makes.
     pub calls: u32,
     kind: Kind,
-    way: Way,
+    access: StoreAccess,
 }
 
 /// A case with its store.
@@ -86,24 +86,24 @@ const SAME: u64 = 1_000_000;
 
 /// All cases.
 pub fn cases() -> impl Iterator<Item = Case> {
-    let scripted = |is_pending_once| Way::Scripted { is_pending_once };
+    let scripted = |is_pending_once| StoreAccess::Scripted { is_pending_once };
     let stores = [
-        ("–", Way::None),
-        ("memory", Way::Memory),
+        ("–", StoreAccess::None),
+        ("memory", StoreAccess::Memory),
         ("Redis", scripted(false)),
         ("Redis, pending once", scripted(true)),
-        ("Redis, client", Way::Client),
+        ("Redis, client", StoreAccess::Client),
     ];
-    let all = stores.into_iter().flat_map(|(store, way)| {
+    let all = stores.into_iter().flat_map(|(store, access)| {
         KINDS.into_iter().map(move |(call, calls, kind)| Case {
             call,
             store,
             calls,
             kind,
-            way,
+            access,
         })
     });
-    all.filter(|case| case.way.is_counted_for(case.kind))
+    all.filter(|case| case.access.is_counted_for(case.kind))
 }
 
 impl Case {
@@ -121,10 +121,10 @@ impl Case {
         );
         let server = Server::new(stores);
         let seals = matches!(self.kind, Kind::SealedReplay(_));
-        let handle = runtime.block_on(self.way.reach(&server, seals));
+        let handle = runtime.block_on(self.access.reach(&server, seals));
         let routes = match self.kind {
             Kind::Request(guard) | Kind::ReplayedRequest(guard) => {
-                runtime.block_on(guard.routes(&handle, self.way.connection(&server)))
+                runtime.block_on(guard.routes(&handle, self.access.connection(&server)))
             }
             _ => Router::new(),
         };

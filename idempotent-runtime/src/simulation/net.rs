@@ -9,7 +9,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::Mutant;
-use super::batch_way::Batch;
+use super::batch_in_flight::Batch;
 use super::batching::{BatchPlan, Queued};
 use super::dice::Dice;
 use super::history::{CallId, Event, Kind};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use super::batch_way::Batch;
+use super::batch_in_flight::Batch;
 use super::history::{CallId, Kind, OPERATOR};
 use super::link::{Link, number_of};
 use super::mutant_store::MutantStore;

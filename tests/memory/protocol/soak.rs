@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{Idempotency, MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
+use idempotent_runtime::{MemoryStore, OnCancel, Policy, Release, StoreErrorKind};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use support::dropping::victims_of_drops;

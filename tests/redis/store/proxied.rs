@@ -1,8 +1,8 @@
-//! Guarded calls through a proxy that damages one message: every message, in every way.
+//! Guarded calls through a proxy that damages one message: every message, with every plan.
 
+mod call_plan;
 mod case;
 mod controls;
-mod way;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,31 +13,31 @@ use idempotent_runtime::{Release, Store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use self::call_plan::CallPlan;
 use self::case::{Case, Moment, TOGETHER};
-use self::way::Way;
 use crate::store::servers::{removes_natively, shared};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_message_of_a_call_breaks_no_guarantee() {
-    holds(Way::all(), Moment::Call).await;
+    holds(CallPlan::all(), Moment::Call).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_reconnection_breaks_no_guarantee() {
-    holds(Way::all(), Moment::Reconnection).await;
+    holds(CallPlan::all(), Moment::Reconnection).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_connection_setup_fails_in_time_or_succeeds() {
-    holds(Way::all().take(1), Moment::SetUp).await;
+    holds(CallPlan::all().take(1), Moment::SetUp).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_message_of_a_batch_breaks_no_guarantee() {
-    let ways = Way::all().filter(|way| !way.is_long);
-    // All ways send the same claims, and few differ in their ends.
-    let ways = ways.filter(|way| way.release == Release::Always || way.replay);
-    let count = holds(ways.filter(|way| way.succeeds), Moment::Batch).await;
+    let plans = CallPlan::all().filter(|plan| !plan.is_long);
+    // All plans send the same claims, and few differ in their ends.
+    let plans = plans.filter(|plan| plan.release == Release::Always || plan.replay);
+    let count = holds(plans.filter(|plan| plan.succeeds), Moment::Batch).await;
     assert!(count >= 200, "{count}");
 }
 
@@ -48,18 +48,18 @@ async fn calls_at_once_go_in_batches() {
         // Each removal is a command.
         return;
     }
-    let way = Way::all().find(|way| way.release == Release::Always);
-    let clean = Case::undamaged(way.unwrap(), Moment::Batch);
+    let plan = CallPlan::all().find(|plan| plan.release == Release::Always);
+    let clean = Case::undamaged(plan.unwrap(), Moment::Batch);
     let traffic = learn(clean, |store| store).await;
     assert!(traffic.requests >= TOGETHER, "{traffic:?}");
     // One script does all removals of a batch.
     assert!(traffic.requests < 2 * TOGETHER, "{traffic:?}");
 }
 
-/// Asserts that no case of these ways breaks a guarantee. Returns the number of cases.
-async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) -> usize {
+/// Asserts that no case of these plans breaks a guarantee. Returns the number of cases.
+async fn holds(plans: impl Iterator<Item = CallPlan>, moment: Moment) -> usize {
     let begun = Instant::now();
-    let (count, broken) = broken(ways, moment, |store| store).await;
+    let (count, broken) = broken(plans, moment, |store| store).await;
     eprintln!("{moment:?}: {count} cases in {:.1?}", begun.elapsed());
     assert!(count >= 25, "{count}");
     assert!(
@@ -73,13 +73,13 @@ async fn holds(ways: impl Iterator<Item = Way>, moment: Moment) -> usize {
 
 /// The number of cases, and the failures.
 async fn broken<S: Store>(
-    ways: impl Iterator<Item = Way>,
+    plans: impl Iterator<Item = CallPlan>,
     moment: Moment,
     make: fn(RedisStore) -> S,
 ) -> (usize, Vec<String>) {
     let mut cases = Vec::new();
-    for way in ways {
-        let clean = Case::undamaged(way, moment);
+    for plan in plans {
+        let clean = Case::undamaged(plan, moment);
         let traffic = learn(clean, make).await;
         for (direction, count) in [
             (Direction::Request, traffic.requests),
@@ -134,7 +134,7 @@ async fn broken<S: Store>(
 async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
     let mut least: Option<Traffic> = None;
     let mut reason = None;
-    for _ in 0..if clean.way.is_long { 2 } else { TRIES } {
+    for _ in 0..if clean.plan.is_long { 2 } else { TRIES } {
         let (traffic, wrong) = clean.check(make).await;
         if wrong.is_none() && least.is_none_or(|least| traffic.replies < least.replies) {
             least = Some(traffic);

@@ -11,12 +11,12 @@ use idempotent_runtime::store::{Entry, StoreError};
 use idempotent_runtime::{Error, Idempotency, Release, Store};
 use tokio::time::{sleep, timeout};
 
-use super::way::{Failure, Outcome, TTL, Way, further};
+use super::call_plan::{CallPlan, Failure, Outcome, TTL, further};
 use crate::store::servers::{MAX_WAIT, next};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
-    pub(crate) way: Way,
+    pub(crate) plan: CallPlan,
     pub(crate) moment: Moment,
     pub(crate) harm: Option<(Direction, usize, ProxyFault)>,
 }
@@ -43,9 +43,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 const IN_TIME: Duration = Duration::from_secs(8);
 
 impl Case {
-    pub(crate) fn undamaged(way: Way, moment: Moment) -> Self {
+    pub(crate) fn undamaged(plan: CallPlan, moment: Moment) -> Self {
         Self {
-            way,
+            plan,
             moment,
             harm: None,
         }
@@ -69,7 +69,7 @@ impl Case {
         make: fn(RedisStore) -> S,
     ) -> Result<(), String> {
         if self.moment == Moment::SetUp {
-            self.plan(proxy);
+            self.plan_fault(proxy);
         }
         let begun = Instant::now();
         let patience = match self.moment {
@@ -84,7 +84,7 @@ impl Case {
         let builder = Idempotency::builder(store).deadline(DEADLINE);
         let idempotency = builder.build().unwrap();
         if self.moment != Moment::SetUp {
-            self.plan(proxy);
+            self.plan_fault(proxy);
         }
         if self.moment == Moment::Reconnection {
             proxy.close_connections();
@@ -115,7 +115,7 @@ impl Case {
             let stored = Stored::of(clean.get(&key).await.unwrap())?;
             self.check_record(&outcome, stored)?;
             // A further key may stay claimed as well.
-            if !self.way.also || !matches!(outcome, Err(Failure::Refused(_))) {
+            if !self.plan.also || !matches!(outcome, Err(Failure::Refused(_))) {
                 self.check_next_call(clean.clone(), id, stored).await?;
             }
         }
@@ -132,7 +132,10 @@ impl Case {
         let id = next() as u64;
         let key_of = |id| format!("idem:proxied.pay:{}", Fingerprint::of(&(id,)).unwrap());
         let key = key_of(id);
-        let keys = [Some(key_of(id)), self.way.also.then(|| key_of(further(id)))];
+        let keys = [
+            Some(key_of(id)),
+            self.plan.also.then(|| key_of(further(id))),
+        ];
         let (ran, claimed) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let body = async {
             ran.fetch_add(1, Ordering::SeqCst);
@@ -145,7 +148,7 @@ impl Case {
             self.body(id, proxy).await
         };
         let begun = Instant::now();
-        let call = self.way.run(idempotency, id, body);
+        let call = self.plan.run(idempotency, id, body);
         let Ok(outcome) = timeout(MAX_WAIT, call).await else {
             return Err("the call never ended".to_owned());
         };
@@ -162,7 +165,7 @@ impl Case {
         })
     }
 
-    fn plan(self, proxy: &RedisProxy) {
+    fn plan_fault(self, proxy: &RedisProxy) {
         let (direction, index, fault) =
             self.harm
                 .unwrap_or((Direction::Request, usize::MAX, ProxyFault::Close));
@@ -171,10 +174,11 @@ impl Case {
 
     async fn body(self, id: u64, proxy: &RedisProxy) -> Outcome {
         let (before, begun) = (proxy.traffic().requests, Instant::now());
-        while self.way.is_long && proxy.traffic().requests == before && begun.elapsed() < MAX_WAIT {
+        while self.plan.is_long && proxy.traffic().requests == before && begun.elapsed() < MAX_WAIT
+        {
             sleep(Duration::from_millis(5)).await;
         }
-        if self.way.succeeds {
+        if self.plan.succeeds {
             Ok(id)
         } else {
             Err(Failure::Body)
@@ -183,9 +187,9 @@ impl Case {
 
     fn check_outcome(self, outcome: &Outcome, id: u64, ran: usize) -> Result<(), String> {
         let expected = match outcome {
-            Ok(value) => self.way.succeeds && *value == id && ran == 1,
-            Err(Failure::Body) => !self.way.succeeds && ran == 1,
-            Err(Failure::Refused(Error::LeaseLost(_))) => self.way.is_long && ran == 1,
+            Ok(value) => self.plan.succeeds && *value == id && ran == 1,
+            Err(Failure::Body) => !self.plan.succeeds && ran == 1,
+            Err(Failure::Refused(Error::LeaseLost(_))) => self.plan.is_long && ran == 1,
             Err(Failure::Refused(error)) => {
                 self.harm.is_some() && error.is_unavailable() && ran == 0
             }
@@ -196,9 +200,9 @@ impl Case {
 
     /// Checks the record against the table of `release`. If the body did not run, a claim may remain until it expires.
     fn check_record(self, outcome: &Outcome, stored: Stored) -> Result<(), String> {
-        let Way {
+        let CallPlan {
             release, replay, ..
-        } = self.way;
+        } = self.plan;
         let allowed = match outcome {
             Err(Failure::Refused(_)) => stored != Stored::Done,
             Ok(_) if release == Release::OnError || release == Release::Never && replay => {
@@ -224,13 +228,13 @@ impl Case {
             ran.fetch_add(1, Ordering::SeqCst);
             Ok(0)
         };
-        let outcome = self.way.run(&idempotency, id, body).await;
+        let outcome = self.plan.run(&idempotency, id, body).await;
         let ran = ran.into_inner() == 1;
         let expected = match &outcome {
             Ok(value) if ran => stored == Stored::Nothing && *value == 0,
-            Ok(value) => stored == Stored::Done && self.way.replay && *value == id,
+            Ok(value) => stored == Stored::Done && self.plan.replay && *value == id,
             Err(Failure::Refused(Error::AlreadyDone(_))) => {
-                stored == Stored::Done && !self.way.replay
+                stored == Stored::Done && !self.plan.replay
             }
             Err(Failure::Refused(error)) => error.is_duplicate() && stored != Stored::Nothing,
             Err(Failure::Body) => false,

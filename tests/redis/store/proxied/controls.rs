@@ -9,8 +9,8 @@ use idempotent_runtime::store::{Claim, Entry, Swap};
 use idempotent_runtime::{Store, StoreError};
 
 use super::broken;
+use super::call_plan::CallPlan;
 use super::case::Moment;
-use super::way::Way;
 
 /// The mistake of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +73,8 @@ impl Broken {
 async fn is_found(moment: Moment, make: fn(RedisStore) -> Broken, finding: &str) {
     let mut seen = Vec::new();
     for _ in 0..10 {
-        let ways = Way::all().filter(|way| way.replay && way.succeeds && !way.is_long);
-        let (count, broken) = broken(ways, moment, make).await;
+        let plans = CallPlan::all().filter(|plan| plan.replay && plan.succeeds && !plan.is_long);
+        let (count, broken) = broken(plans, moment, make).await;
         assert!(
             broken.len() < count,
             "a call without a damaged message must pass"

@@ -7,7 +7,7 @@ use idempotent_runtime::{Error, GuardedCall, Idempotency, Release};
 /// The policy and the outcome of a call.
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct CallPlan {
     pub(crate) release: Release,
     pub(crate) replay: bool,
     pub(crate) succeeds: bool,
@@ -42,7 +42,7 @@ const LEASE: Duration = Duration::from_secs(6);
 /// Renewed after a second.
 const SHORT_LEASE: Duration = Duration::from_secs(3);
 
-impl Way {
+impl CallPlan {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         [
             (Release::Always, false, false, false),

@@ -1,4 +1,4 @@
-//! The way of one message to the store and back.
+//! One message on its way to the store and back.
 
 use super::history::{Kind, Sends};
 use super::incidents::Outage;

@@ -10,7 +10,7 @@ use crate::server::{Scripted, Server};
 
 /// How the store is reached.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum StoreAccess {
     /// Not at all.
     None,
     Memory,
@@ -22,7 +22,7 @@ pub(super) enum Way {
     Client,
 }
 
-impl Way {
+impl StoreAccess {
     pub(super) fn is_counted_for(self, kind: Kind) -> bool {
         if let Kind::Request(guard) | Kind::ReplayedRequest(guard) = kind {
             return match guard {
@@ -65,10 +65,9 @@ impl Way {
                 let url = format!("redis://127.0.0.1:{port}");
                 let mut store = RedisStore::connect(&url).await;
                 // Under Valgrind on a busy machine the script may answer too late.
-                for _ in 0..20 {
-                    if store.is_err() {
-                        store = RedisStore::connect(&url).await;
-                    }
+                let mut repeats = 0..20;
+                while store.is_err() && repeats.next().is_some() {
+                    store = RedisStore::connect(&url).await;
                 }
                 handle_on(store.expect("the script is a server of Redis"), seals)
             }

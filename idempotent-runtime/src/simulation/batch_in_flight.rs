@@ -53,9 +53,9 @@ impl Inside {
             return;
         }
         let (process, connection) = (batch.process, batch.connection);
-        let way = &mut self.processes[process].connections[connection];
-        way.push_back(batch);
-        let is_first = way.len() == 1;
+        let in_flight = &mut self.processes[process].connections[connection];
+        in_flight.push_back(batch);
+        let is_first = in_flight.len() == 1;
         match self.delay() {
             0 if is_first => self.deliver(now, process, connection),
             delay => self.plan(now + delay, Next::Deliver(process, connection)),
@@ -69,8 +69,8 @@ impl Inside {
             let delay = self.delay();
             return self.plan(until + delay, Next::Deliver(process, connection));
         }
-        let way = &mut self.processes[process].connections[connection];
-        let Some(batch) = way.pop_front() else {
+        let in_flight = &mut self.processes[process].connections[connection];
+        let Some(batch) = in_flight.pop_front() else {
             return;
         };
         let messages: Vec<_> = batch
@@ -133,8 +133,8 @@ impl Inside {
             }
             replies.push(reply);
         }
-        let way = &mut self.processes[batch.process].connections[batch.connection];
-        let behind = std::mem::take(way);
+        let in_flight = &mut self.processes[batch.process].connections[batch.connection];
+        let behind = std::mem::take(in_flight);
         self.reply_batch(now, batch, replies);
         for batch in behind {
             for Queued(message, _) in &batch.operations {
