@@ -1,220 +1,14 @@
 //! node runs `examples/front_end.js` against a service. An order is placed once for each fault of the network, and the page shows the
 //! person the true result.
 
-use std::collections::VecDeque;
-use std::io::ErrorKind;
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+mod shop;
+
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{Html, IntoResponse as _, Response};
-use axum::routing::post;
-use axum::{Json, Router};
-use futures_util::stream;
-use idempotence::integrations::axum::IdempotencyKey;
-use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotence::{Idempotency, MemoryStore, Once, StoreErrorKind, idempotent};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use idempotence::StoreErrorKind;
+use idempotence::testkit::{Fault, Op};
 
-const SCRIPT: &str = include_str!("../../front_end.js");
-const BROWSER: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/tests/examples/front_end/browser.js"
-);
-
-/// The fault that the network applies to a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// A proxy cannot reach the service.
-    BadGateway,
-    /// A proxy answers before the service does.
-    GatewayTimeout,
-    /// The connection closes in the middle of the answer.
-    Lost,
-    /// A login page of the network answers instead of the service.
-    Login,
-}
-
-#[derive(Clone)]
-struct Shop {
-    idempotency: Idempotency,
-    store: FaultyStore<MemoryStore>,
-    requests: Arc<AtomicUsize>,
-    orders: Arc<AtomicUsize>,
-    /// The faults of the next requests. Requests after them reach the service.
-    ways: Arc<Mutex<VecDeque<Way>>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Order {
-    item: String,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct Receipt {
-    order: usize,
-    item: String,
-}
-
-#[idempotent(
-    name = "orders.place",
-    key = "idempotency_key",
-    payload = "order",
-    ttl = "1h",
-    replay = true,
-    using = shop.idempotency,
-    on_cancel = "finish"
-)]
-async fn place(
-    State(shop): State<Shop>,
-    idempotency_key: IdempotencyKey,
-    Json(order): Json<Order>,
-) -> axum::response::Result<Once<Json<Receipt>>> {
-    match &*order.item {
-        "slow" => shop.has_requests(5).await,
-        "endless" => std::future::pending().await,
-        "unicorn" => return Err((StatusCode::CONFLICT, "There are no unicorns left.").into()),
-        "bug" => return Err((StatusCode::INTERNAL_SERVER_ERROR, "at line 7").into()),
-        item => {
-            if let Some((code, action)) = item.split_once(": ") {
-                return Err(problem(code, action).into());
-            }
-        }
-    }
-    Ok(Once::from(Json(Receipt {
-        order: shop.orders.fetch_add(1, Ordering::SeqCst) + 1,
-        item: order.item,
-    })))
-}
-
-/// The codes of the errors for which the page shows no message.
-const SILENT: [&str; 2] = ["already_done", "taken"];
-
-/// The problem of an error of the library with this code.
-fn problem(code: &str, action: &str) -> (StatusCode, Json<Value>) {
-    let silent = SILENT.contains(&code);
-    let problem =
-        json!({ "code": code, "client_action": action, "silent": silent, "detail": code });
-    (StatusCode::CONFLICT, Json(problem))
-}
-
-async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Response {
-    shop.requests.fetch_add(1, Ordering::SeqCst);
-    let way = shop.ways.lock().unwrap().pop_front();
-    let page = |status| (status, Html("<h1>nginx</h1>")).into_response();
-    match way {
-        None => next.run(request).await,
-        Some(Way::BadGateway) => page(StatusCode::BAD_GATEWAY),
-        Some(Way::Login) => page(StatusCode::OK),
-        Some(Way::GatewayTimeout) => {
-            next.run(request).await;
-            page(StatusCode::GATEWAY_TIMEOUT)
-        }
-        Some(Way::Lost) => {
-            let (head, _) = next.run(request).await.into_parts();
-            let cut = std::io::Error::from(ErrorKind::ConnectionReset);
-            let cut = stream::once(std::future::ready(Err::<&str, _>(cut)));
-            Response::from_parts(head, Body::from_stream(cut))
-        }
-    }
-}
-
-/// Everything that the person saw.
-#[derive(Debug, Deserialize)]
-struct Seen {
-    /// The receipts. `None` means that the page loaded the state again.
-    shown: Vec<Option<Receipt>>,
-    messages: Vec<String>,
-    /// The pauses of the script, in milliseconds.
-    pauses: Vec<f64>,
-    tokens: usize,
-    /// The id of the next press of the button, if the script has one.
-    id: Option<String>,
-}
-
-impl Shop {
-    fn new() -> Self {
-        let store = FaultyStore::new(MemoryStore::new());
-        let builder = Idempotency::builder(store.clone());
-        Self {
-            idempotency: builder.deadline(Duration::from_millis(50)).build().unwrap(),
-            store,
-            requests: Arc::default(),
-            orders: Arc::default(),
-            ways: Arc::default(),
-        }
-    }
-
-    fn meeting(ways: impl IntoIterator<Item = Way>) -> Self {
-        let shop = Self::new();
-        shop.ways.lock().unwrap().extend(ways);
-        shop
-    }
-
-    async fn has_requests(&self, many: usize) {
-        while self.requests() < many {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    fn orders(&self) -> usize {
-        self.orders.load(Ordering::SeqCst)
-    }
-
-    fn requests(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
-    }
-
-    async fn visited(&self, scenario: &str) -> Seen {
-        self.visited_with(SCRIPT, scenario).await
-    }
-
-    async fn visited_with(&self, script: &str, scenario: &str) -> Seen {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        let app = Router::new()
-            .route("/orders", post(place))
-            .layer(from_fn_with_state(self.clone(), network))
-            .with_state(self.clone());
-        let server = tokio::spawn(async move { axum::serve(listener, app).await });
-        let mut node = Command::new("node");
-        node.args([BROWSER, &base, script, scenario]);
-        let output = tokio::task::spawn_blocking(move || node.output());
-        let output = output.await.unwrap().unwrap_or_else(|error| {
-            panic!(
-                "`node` runs examples/front_end.js, and cannot be started ({error}): \
-                 install version 18 or newer with `apt-get install nodejs` or `brew install node`; `./test` does it by itself"
-            )
-        });
-        server.abort();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{errors}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-impl Seen {
-    fn orders(&self) -> Vec<Option<usize>> {
-        let order = |receipt: &Option<Receipt>| receipt.as_ref().map(|receipt| receipt.order);
-        self.shown.iter().map(order).collect()
-    }
-
-    /// Asserts that the person has the receipt of the first order and saw nothing else, and that the next press is a new order.
-    fn has_a_receipt(&self) {
-        assert_eq!(
-            (&*self.orders(), &*self.messages),
-            (&[Some(1)][..], &[][..]),
-            "{self:?}"
-        );
-        assert_eq!(self.id, None, "{self:?}");
-    }
-}
+use self::shop::{NetworkFault, SCRIPT, SILENT, Shop};
 
 const PRESS: &str = r#"await press({ item: "tea" });"#;
 
@@ -310,16 +104,21 @@ async fn a_page_reports_a_long_outage_and_the_next_press_is_the_same_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_repeats_a_request_without_an_answer_of_the_service() {
-    for way in [Way::BadGateway, Way::GatewayTimeout, Way::Lost, Way::Login] {
-        let shop = Shop::meeting([way]);
+    for fault in [
+        NetworkFault::BadGateway,
+        NetworkFault::GatewayTimeout,
+        NetworkFault::Lost,
+        NetworkFault::Login,
+    ] {
+        let shop = Shop::meeting([fault]);
         shop.visited(PRESS).await.has_a_receipt();
-        assert_eq!((shop.orders(), shop.requests()), (1, 2), "{way:?}");
+        assert_eq!((shop.orders(), shop.requests()), (1, 2), "{fault:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_does_not_show_the_answer_of_a_proxy() {
-    let shop = Shop::meeting([Way::BadGateway; 9]);
+    let shop = Shop::meeting([NetworkFault::BadGateway; 9]);
     let seen = shop.visited(PRESS).await;
     assert_eq!(
         seen.messages,
@@ -330,7 +129,7 @@ async fn a_page_does_not_show_the_answer_of_a_proxy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_order_after_a_lost_answer_is_placed_once_the_person_has_seen_the_first() {
-    let shop = Shop::meeting([Way::Lost; 6]);
+    let shop = Shop::meeting([NetworkFault::Lost; 6]);
     let cup = r#"await press({ item: "cup" });"#;
     let presses = format!("{PRESS} {cup} {cup} renew(intent()); {cup}");
     let seen = shop.visited(&presses).await;
@@ -362,7 +161,7 @@ async fn a_server_error_is_shown_without_its_text_and_keeps_the_id() {
     assert!(seen.id.is_some(), "{seen:?}");
 
     // The order may be placed: its answer was lost, and then the server failed.
-    let shop = Shop::meeting([Way::Lost]);
+    let shop = Shop::meeting([NetworkFault::Lost]);
     shop.store.next(Op::Claim, Fault::Delay(Duration::ZERO));
     shop.store
         .always(Op::Claim, Fault::Fail(StoreErrorKind::Misconfigured));
@@ -416,7 +215,7 @@ async fn a_front_end_with_a_new_id_for_each_try_places_two_orders() {
         "await send(crypto.randomUUID(), body)",
     );
     assert_ne!(mutant, SCRIPT);
-    let shop = Shop::meeting([Way::Lost]);
+    let shop = Shop::meeting([NetworkFault::Lost]);
     shop.visited_with(&mutant, PRESS).await;
     assert_eq!(shop.orders(), 2);
 }

@@ -1,5 +1,7 @@
 //! The simulated store: one map and one clock. Each operation happens at one instant.
 
+mod expiry;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,7 +9,7 @@ use bytes::Bytes;
 
 use super::Mutant;
 use super::history::{CallId, Kind, OPERATOR, RemovalCause, line_of};
-use super::net::{FENCES, KEYS};
+use super::net::FENCES;
 use super::op::{Answer, Op};
 use super::source::runs_mutant;
 use crate::record::fence::{FenceLine, FenceState};
@@ -244,83 +246,6 @@ impl Server {
             expires: Some(self.clock(now) + whole_millis(ttl)),
         };
         self.records.insert(key, stored);
-    }
-
-    /// Removes expired records.
-    pub(super) fn expire(&mut self, now: u64, log: &mut Vec<Change>) {
-        let clock = self.clock(now);
-        let ahead = self.ahead;
-        self.records.retain(|key, stored| {
-            let Some(expires) = stored.expires.filter(|expires| *expires <= clock) else {
-                return true;
-            };
-            let at = u64::try_from(expires - ahead).unwrap_or_default().min(now);
-            let (call, done, cause) = (stored.call, stored.done, RemovalCause::Expired);
-            if *key < FENCES {
-                log.push((*key, at, Kind::Removed { call, done, cause }));
-            }
-            false
-        });
-    }
-
-    /// Removes a record. Returns whether there was one.
-    pub(super) fn lose(
-        &mut self,
-        key: usize,
-        now: u64,
-        cause: RemovalCause,
-        log: &mut Vec<Change>,
-    ) -> bool {
-        self.expire(now, log);
-        let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
-            return false;
-        };
-        log.push((key, now, Kind::Removed { call, done, cause }));
-        true
-    }
-
-    /// Moves the clock.
-    pub(super) fn step(&mut self, by: i64, now: u64, log: &mut Vec<Change>) {
-        self.expire(now, log);
-        self.ahead += by;
-        let clock = self.clock(now);
-        let has_expired = |stored: &Stored| stored.expires.is_some_and(|expires| expires <= clock);
-        let lost: Vec<_> = self
-            .records
-            .iter()
-            .filter(|(_, record)| has_expired(record))
-            .map(|(key, _)| *key)
-            .collect();
-        for key in lost {
-            let Some(Stored { call, done, .. }) = self.records.remove(&key) else {
-                continue;
-            };
-            let cause = RemovalCause::Forgotten;
-            log.push((key, now, Kind::Removed { call, done, cause }));
-        }
-        for (key, stored) in &self.records {
-            let until = self.ends(stored);
-            let (call, done) = (stored.call, stored.done);
-            log.push((*key, now, Kind::ExpiryMoved { call, done, until }));
-        }
-    }
-
-    /// The keys whose records never expire.
-    pub(super) fn immortal(&self) -> Vec<usize> {
-        let immortal = self
-            .records
-            .iter()
-            .filter(|(_, record)| record.expires.is_none());
-        immortal.map(|(key, _)| *key).collect()
-    }
-
-    /// When the last record of a call expires.
-    pub(super) fn empty_at(&self) -> u64 {
-        let calls = self.records.iter().filter(|(key, _)| **key < KEYS);
-        calls
-            .filter_map(|(_, record)| self.ends(record))
-            .max()
-            .unwrap_or_default()
     }
 
     fn put(

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use idempotence_layers::Layers;
 
+use crate::phrases::readable_files;
+
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
 const RUNTIME: [&str; 31] = [
     "mutation",
@@ -69,7 +71,7 @@ const HTTP: [&str; 17] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-pub(crate) const CRATES: [&str; 10] = [
+const CRATES: [&str; 10] = [
     "idempotence-cli",
     "idempotent-dynamodb",
     "idempotent-etcd",
@@ -105,6 +107,23 @@ fn no_file_has_more_than_400_lines_and_no_function_more_than_60() {
     }
 }
 
+/// Also benchmarks, examples, proofs and unit tests; the programs in `tests` have long lists of cases.
+#[test]
+fn no_rust_file_outside_of_tests_has_more_than_400_lines() {
+    let root = root();
+    let mut files = Vec::new();
+    readable_files(&root, &mut files);
+    let files = files.iter().filter(|file| {
+        let is_rust = file.extension().is_some_and(|ending| ending == "rs");
+        is_rust && !file.starts_with(root.join("tests"))
+    });
+    let long = files.filter_map(|file| {
+        let lines = fs::read_to_string(file).expect("a file").lines().count();
+        (lines > 400).then(|| format!("{} has {lines} lines", file.display()))
+    });
+    assert_eq!(long.collect::<Vec<_>>(), [""; 0]);
+}
+
 #[test]
 fn each_database_has_files_of_the_same_names() {
     let names = |database: &str| {
@@ -130,6 +149,9 @@ fn layers(package: &str) -> Layers {
 }
 
 fn sources(package: &str) -> PathBuf {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    root.join(package).join("src")
+    root().join(package).join("src")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
