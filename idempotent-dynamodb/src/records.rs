@@ -11,14 +11,11 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use aws_sdk_dynamodb::{Client, Error};
 use bytes::Bytes;
-use idempotent_runtime::store::{
-    Claim, Cursor, Durability, Entry, Finding, Page, Store, StoreError, StoreErrorKind, Swap,
-    async_trait,
-};
+use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 use crate::client::with_clock;
 use crate::clock::{Clock, Now, whole_millis};
-use crate::{doctor, failure, listing};
+use crate::failure;
 
 /// The attribute with the key of the record: the partition key of the table.
 pub(crate) const ID: &str = "id";
@@ -53,9 +50,23 @@ pub(crate) struct Records {
     pub(crate) margin: Duration,
 }
 
-#[async_trait]
-impl Store for Records {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+impl Records {
+    pub(crate) fn new(client: &Client, table: String) -> Self {
+        let (client, clock) = with_clock(client);
+        Self {
+            client,
+            table,
+            clock,
+            margin: Duration::from_secs(2),
+        }
+    }
+
+    pub(crate) async fn claim(
+        &self,
+        key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Claim, StoreError> {
         self.check_size(key, value)?;
         let mut is_stored = false;
         for _ in 0..TRIES {
@@ -75,17 +86,15 @@ impl Store for Records {
         Err(self.clock_was_set())
     }
 
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        self.swap(key, expected, value, Some(ttl)).await
+    pub(crate) async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let Some(item) = self.read(key).await?.item else {
+            return Ok(None);
+        };
+        let now = self.now().await?;
+        Ok(live(&item, now))
     }
 
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+    pub(crate) async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
         let sent = self.now().await?;
         let delete = self
             .client
@@ -99,57 +108,6 @@ impl Store for Records {
         match delete.send().await {
             Ok(_) => Ok(Swap::Done),
             Err(refused) => Ok(other(self.found(refused)?, sent, None)),
-        }
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let Some(item) = self.read(key).await?.item else {
-            return Ok(None);
-        };
-        let now = self.now().await?;
-        Ok(live(&item, now))
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        self.swap(key, expected, value, None).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&Cursor>,
-        most: usize,
-    ) -> Result<Option<Page>, StoreError> {
-        listing::list(self, prefix, after, most).await.map(Some)
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Quorum
-    }
-
-    fn expiry_slack(&self, _ttl: Duration) -> Duration {
-        // The unit of `Date`, and a request of a second.
-        self.margin + Duration::from_secs(2)
-    }
-
-    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
-        doctor::examine(self, deadline).await
-    }
-}
-
-impl Records {
-    pub(crate) fn new(client: &Client, table: String) -> Self {
-        let (client, clock) = with_clock(client);
-        Self {
-            client,
-            table,
-            clock,
-            margin: Duration::from_secs(2),
         }
     }
 
@@ -183,7 +141,7 @@ impl Records {
     }
 
     /// Changes a record if it is `expected`. Without a time to live, the record expires when it would have.
-    async fn swap(
+    pub(crate) async fn swap(
         &self,
         key: &str,
         expected: &Bytes,

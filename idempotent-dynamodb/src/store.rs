@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use idempotent_runtime::store::{Store, StoreError, Wrap};
+use bytes::Bytes;
+use idempotent_runtime::store::{
+    Claim, Cursor, Durability, Entry, Finding, Page, Store, StoreError, Swap, async_trait,
+};
 use tokio::time::timeout;
 
 use crate::client::of_url;
 use crate::failure::bad_url;
 use crate::records::Records;
-use crate::table;
 use crate::transaction::DynamoDbTransaction;
 use crate::url::Address;
+use crate::{doctor, listing, table};
 
 /// A store in a table of Amazon DynamoDB. A clone shares the connections.
 ///
@@ -92,11 +95,59 @@ impl DynamoDbStore {
     }
 }
 
-impl Wrap for DynamoDbStore {
-    type Inner = dyn Store;
+#[async_trait]
+impl Store for DynamoDbStore {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        self.0.claim(key, value, ttl).await
+    }
 
-    fn inner(&self) -> &dyn Store {
-        &*self.0
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        self.0.swap(key, expected, value, Some(ttl)).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.remove(key, expected).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        self.0.get(key).await
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.0.swap(key, expected, value, None).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(&self.0, prefix, after, most).await.map(Some)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Quorum
+    }
+
+    fn expiry_slack(&self, _ttl: Duration) -> Duration {
+        // The unit of `Date`, and a request of a second.
+        self.0.margin + Duration::from_secs(2)
+    }
+
+    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
+        doctor::examine(&self.0, deadline).await
     }
 }
 

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem};
 use bytes::Bytes;
 use idempotent_runtime::port::dynamodb::{Row, RowClaim, Rows};
-use idempotent_runtime::store::{Store as _, StoreError, StoreErrorKind};
+use idempotent_runtime::store::{StoreError, StoreErrorKind};
 
 use crate::records::{Records, record_of};
 

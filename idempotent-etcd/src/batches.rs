@@ -21,7 +21,7 @@ use crate::client::Client;
 use crate::failure::judge;
 use crate::wire::{Op, Txn, TxnReply};
 
-/// How many requests may be under way before later transactions wait.
+/// How many requests may have no answer before later transactions wait.
 const ALONE: usize = 4;
 /// A request that has no answer after this time does not hold up others.
 const OVERDUE: Duration = Duration::from_millis(200);
@@ -41,7 +41,7 @@ pub(crate) struct Batches {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Vec<Waiting>,
-    under_way: usize,
+    unanswered: usize,
 }
 
 type Waiting = (Txn, oneshot::Sender<Answer>);
@@ -74,7 +74,7 @@ impl Batches {
         }
     }
 
-    /// Waits for an answer. Until then, or until it is overdue, the request is under way.
+    /// Waits for an answer. Until then, or until it is overdue, the request counts as unanswered.
     async fn hold<T>(&self, request: impl Future<Output = T>) -> T {
         let counted = Counted(self);
         let mut request = pin!(request);
@@ -121,8 +121,8 @@ impl Batches {
 impl Queue {
     /// `None`: the transaction is sent now. If not, it waits.
     fn enter(&mut self, txn: &Txn) -> Option<oneshot::Receiver<Answer>> {
-        if self.under_way < ALONE {
-            self.under_way += 1;
+        if self.unanswered < ALONE {
+            self.unanswered += 1;
             return None;
         }
         let (sender, receiver) = oneshot::channel();
@@ -150,7 +150,7 @@ impl Queue {
     }
 }
 
-/// A request that is under way. Its end begins the next.
+/// A request that has no answer. Its end begins the next.
 struct Counted<'a>(&'a Batches);
 
 impl Drop for Counted<'_> {
@@ -158,7 +158,7 @@ impl Drop for Counted<'_> {
         let mut queue = self.0.lock();
         let batch = queue.take();
         if batch.is_empty() {
-            queue.under_way -= 1;
+            queue.unanswered -= 1;
             return;
         }
         drop(queue);

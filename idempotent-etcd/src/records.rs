@@ -1,22 +1,17 @@
-//! The operations on records: each is one transaction.
+//! The records of a cluster, and the transactions on them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::store::{
-    Claim, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError,
-    StoreErrorKind, Swap, async_trait, draw_fence,
-};
-use tokio::sync::watch;
+use idempotent_runtime::store::{StoreError, StoreErrorKind, Swap};
 use tonic::Status;
 
 use crate::batches::Batches;
 use crate::client::Client;
 use crate::failure::{self, is_lease_gone};
-use crate::leases::{Leases, expiry_slack};
+use crate::leases::Leases;
 use crate::wire::{Compare, KeepAlive, KeyValue, Op, Range, TimeToLive, Txn};
-use crate::{doctor, listing, watches};
 
 use StoreErrorKind::{Full, NotApplied, Unknown};
 
@@ -30,136 +25,12 @@ pub(crate) struct Records {
 
 /// A key, what is stored there, and for how long. Without a value, the record is removed. Without a time to live, the record expires
 /// when it would have.
-type Change<'a> = (&'a Bytes, Option<&'a Bytes>, Option<Duration>);
+pub(crate) type Change<'a> = (&'a Bytes, Option<&'a Bytes>, Option<Duration>);
 
 /// How often an operation begins again because its lease was lost or its record has changed.
-const TRIES: u32 = 8;
+pub(crate) const TRIES: u32 = 8;
 /// A request has at most 1.5 MiB by default. A longer record is not sent twice in a request: it is read and compared here.
 const LONG: usize = 256 << 10;
-
-#[async_trait]
-impl Store for Records {
-    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
-        let key = &bytes(key);
-        let change = (key, Some(value), Some(ttl));
-        let is_free = vec![Compare::is_of(key, 0)];
-        let stored = match self.change(is_free, &[change], &[key]).await {
-            Ok(None) => return Ok(Claim::Claimed),
-            Ok(Some(mut found)) => found.pop().flatten().unwrap_or_default(),
-            // The key may be taken, also by this claim.
-            Err(error) => match self.read_back(key, error).await? {
-                (Some(stored), _) => stored.value,
-                (None, full) => return Err(full),
-            },
-        };
-        if stored == value {
-            return Ok(Claim::Claimed);
-        }
-        Ok(Claim::Taken(stored))
-    }
-
-    /// One transaction stores the claim and the record of its number. Costs one round trip, and two if there is a last number.
-    async fn claim_fenced(
-        &self,
-        key: &str,
-        fence_key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<FencedClaim, StoreError> {
-        let [key, fence_key] = &[key, fence_key].map(bytes);
-        // What is expected under the two keys.
-        let (mut last, mut own) = (None, false);
-        for _ in 0..TRIES {
-            let drawn = draw_fence(last.as_ref(), value, ttl)?;
-            let is = |key, expected| match expected {
-                None => Compare::is_of(key, 0),
-                Some(expected) => Compare::is_value(key, expected),
-            };
-            let expected = vec![is(key, own.then_some(value)), is(fence_key, last.as_ref())];
-            let mut changes = Vec::new();
-            if !own {
-                changes.push((key, Some(value), Some(ttl)));
-            }
-            if let Some(record) = &drawn.record {
-                changes.push((fence_key, Some(record), Some(drawn.ttl)));
-            }
-            let found = match self.change(expected, &changes, &[key, fence_key]).await {
-                Ok(None) => return Ok(FencedClaim::Claimed(drawn.fence)),
-                Ok(Some(found)) => found,
-                Err(error) => match self.read_back(key, error).await? {
-                    (Some(stored), _) if stored.value != value => vec![Some(stored.value)],
-                    // The record is stored, but its number is not known.
-                    (Some(_), full) => return Err(full.with_kind(Unknown)),
-                    (None, full) => return Err(full),
-                },
-            };
-            let mut found = found.into_iter();
-            match found.next().flatten() {
-                Some(stored) if stored != value => return Ok(FencedClaim::Taken(stored)),
-                stored => own = stored.is_some(),
-            }
-            last = found.next().flatten();
-        }
-        Err(self.conflict())
-    }
-
-    async fn replace(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let key = &bytes(key);
-        self.swap(expected, (key, Some(value), Some(ttl))).await
-    }
-
-    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        self.swap(expected, (&bytes(key), None, None)).await
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
-        let Some(KeyValue { value, lease, .. }) = self.stored(&bytes(key)).await? else {
-            return Ok(None);
-        };
-        let ttl = self.remaining(lease).await?;
-        Ok(ttl.map(|ttl| Entry { value, ttl }))
-    }
-
-    async fn exchange(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-    ) -> Result<Swap, StoreError> {
-        self.swap(expected, (&bytes(key), Some(value), None)).await
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        watches::subscribe(&self.client, bytes(key)).await
-    }
-
-    async fn list(
-        &self,
-        prefix: &str,
-        after: Option<&Cursor>,
-        most: usize,
-    ) -> Result<Option<Page>, StoreError> {
-        listing::list(self, prefix, after, most).await.map(Some)
-    }
-
-    fn durability(&self) -> Durability {
-        Durability::Quorum
-    }
-
-    fn expiry_slack(&self, ttl: Duration) -> Duration {
-        expiry_slack(ttl)
-    }
-
-    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
-        doctor::examine(&self.client, deadline).await
-    }
-}
 
 impl Records {
     pub(crate) fn new(client: Client) -> Self {
@@ -195,14 +66,14 @@ impl Records {
     }
 
     /// What is stored under `key`.
-    async fn stored(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
+    pub(crate) async fn stored(&self, key: &Bytes) -> Result<Option<KeyValue>, StoreError> {
         let reply = self.client.call(Range::of(key)).await;
         let mut found = reply.map_err(|status| self.error(&status))?.kvs;
         Ok(found.pop())
     }
 
     /// Makes the changes, in one transaction, if all is as expected. If not, returns what is stored under these keys.
-    async fn change(
+    pub(crate) async fn change(
         &self,
         expected: Vec<Compare>,
         changes: &[Change<'_>],
@@ -247,7 +118,11 @@ impl Records {
     }
 
     /// Makes a change if the record is `expected`.
-    async fn swap(&self, expected: &Bytes, change: Change<'_>) -> Result<Swap, StoreError> {
+    pub(crate) async fn swap(
+        &self,
+        expected: &Bytes,
+        change: Change<'_>,
+    ) -> Result<Swap, StoreError> {
         let (key, value, _) = change;
         let is_long = expected.len() + value.map_or(0, Bytes::len) > LONG;
         for _ in 0..TRIES {
@@ -303,7 +178,7 @@ impl Records {
 
     /// What is stored under `key` after a transaction was refused because the database is full. etcd may say so of a transaction that
     /// it has applied, so without this answer the outcome is unknown. Other errors are returned.
-    async fn read_back(
+    pub(crate) async fn read_back(
         &self,
         key: &Bytes,
         error: StoreError,
@@ -324,14 +199,14 @@ impl Records {
     }
 
     /// Other requests changed the record again and again, or the server loses each lease.
-    fn conflict(&self) -> StoreError {
+    pub(crate) fn conflict(&self) -> StoreError {
         let what = "the record or its lease changed each time";
         StoreError::new(NotApplied, what).place(self.place())
     }
 }
 
 /// The bytes of a key.
-fn bytes(key: &str) -> Bytes {
+pub(crate) fn bytes(key: &str) -> Bytes {
     Bytes::copy_from_slice(key.as_bytes())
 }
 

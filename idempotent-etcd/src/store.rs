@@ -4,15 +4,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotent_runtime::store::{Store, StoreError, Wrap};
+use bytes::Bytes;
+use idempotent_runtime::store::{
+    Claim, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store, StoreError,
+    StoreErrorKind::Unknown, Swap, async_trait, draw_fence,
+};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tonic::{Code, Status};
 
 use crate::client::Client;
 use crate::failure::bad_url;
-use crate::records::Records;
+use crate::leases::expiry_slack;
+use crate::records::{Records, TRIES, bytes};
 use crate::url::Address;
-use crate::wire::Range;
+use crate::wire::{Compare, KeyValue, Range};
+use crate::{doctor, listing, watches};
 
 /// A store in a cluster of etcd. A clone shares the connections.
 ///
@@ -64,11 +71,129 @@ impl EtcdStore {
     }
 }
 
-impl Wrap for EtcdStore {
-    type Inner = dyn Store;
+#[async_trait]
+impl Store for EtcdStore {
+    async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
+        let key = &bytes(key);
+        let change = (key, Some(value), Some(ttl));
+        let is_free = vec![Compare::is_of(key, 0)];
+        let stored = match self.0.change(is_free, &[change], &[key]).await {
+            Ok(None) => return Ok(Claim::Claimed),
+            Ok(Some(mut found)) => found.pop().flatten().unwrap_or_default(),
+            // The key may be taken, also by this claim.
+            Err(error) => match self.0.read_back(key, error).await? {
+                (Some(stored), _) => stored.value,
+                (None, full) => return Err(full),
+            },
+        };
+        if stored == value {
+            return Ok(Claim::Claimed);
+        }
+        Ok(Claim::Taken(stored))
+    }
 
-    fn inner(&self) -> &dyn Store {
-        &*self.0
+    /// One transaction stores the claim and the record of its number. Costs one round trip, and two if there is a last number.
+    async fn claim_fenced(
+        &self,
+        key: &str,
+        fence_key: &str,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<FencedClaim, StoreError> {
+        let [key, fence_key] = &[key, fence_key].map(bytes);
+        // What is expected under the two keys.
+        let (mut last, mut own) = (None, false);
+        for _ in 0..TRIES {
+            let drawn = draw_fence(last.as_ref(), value, ttl)?;
+            let is = |key, expected| match expected {
+                None => Compare::is_of(key, 0),
+                Some(expected) => Compare::is_value(key, expected),
+            };
+            let expected = vec![is(key, own.then_some(value)), is(fence_key, last.as_ref())];
+            let mut changes = Vec::new();
+            if !own {
+                changes.push((key, Some(value), Some(ttl)));
+            }
+            if let Some(record) = &drawn.record {
+                changes.push((fence_key, Some(record), Some(drawn.ttl)));
+            }
+            let found = match self.0.change(expected, &changes, &[key, fence_key]).await {
+                Ok(None) => return Ok(FencedClaim::Claimed(drawn.fence)),
+                Ok(Some(found)) => found,
+                Err(error) => match self.0.read_back(key, error).await? {
+                    (Some(stored), _) if stored.value != value => vec![Some(stored.value)],
+                    // The record is stored, but its number is not known.
+                    (Some(_), full) => return Err(full.with_kind(Unknown)),
+                    (None, full) => return Err(full),
+                },
+            };
+            let mut found = found.into_iter();
+            match found.next().flatten() {
+                Some(stored) if stored != value => return Ok(FencedClaim::Taken(stored)),
+                stored => own = stored.is_some(),
+            }
+            last = found.next().flatten();
+        }
+        Err(self.0.conflict())
+    }
+
+    async fn replace(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+        ttl: Duration,
+    ) -> Result<Swap, StoreError> {
+        let key = &bytes(key);
+        self.0.swap(expected, (key, Some(value), Some(ttl))).await
+    }
+
+    async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
+        self.0.swap(expected, (&bytes(key), None, None)).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
+        let Some(KeyValue { value, lease, .. }) = self.0.stored(&bytes(key)).await? else {
+            return Ok(None);
+        };
+        let ttl = self.0.remaining(lease).await?;
+        Ok(ttl.map(|ttl| Entry { value, ttl }))
+    }
+
+    async fn exchange(
+        &self,
+        key: &str,
+        expected: &Bytes,
+        value: &Bytes,
+    ) -> Result<Swap, StoreError> {
+        self.0
+            .swap(expected, (&bytes(key), Some(value), None))
+            .await
+    }
+
+    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        watches::subscribe(&self.0.client, bytes(key)).await
+    }
+
+    async fn list(
+        &self,
+        prefix: &str,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Option<Page>, StoreError> {
+        listing::list(&self.0, prefix, after, most).await.map(Some)
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::Quorum
+    }
+
+    fn expiry_slack(&self, ttl: Duration) -> Duration {
+        expiry_slack(ttl)
+    }
+
+    async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
+        doctor::examine(&self.0.client, deadline).await
     }
 }
 
