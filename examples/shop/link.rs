@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use idempotence::store::{
-    BloomFilter, Bytes, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
-    StoreErrorKind, Swap, Wrap, async_trait,
+    BloomFilter, Bytes, Claim, ClaimAll, ClaimAny, Count, Entry, FencedClaim, Hint, Store,
+    StoreError, StoreErrorKind, Swap, Wrap, async_trait,
 };
 
 use super::attempt::ATTEMPT;
@@ -77,6 +77,15 @@ impl Wrap for Link {
         ttl: Duration,
     ) -> Result<ClaimAll, StoreError> {
         self.send("claim_all", self.store.claim_all(claims, ttl))
+            .await
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        self.send("claim_any", self.store.claim_any(claims, ttl))
             .await
     }
 

@@ -8,8 +8,8 @@ use ::redis::aio::ConnectionLike;
 use bytes::Bytes;
 use idempotent_runtime::port::redis::member_key;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, ClaimAll, Count, Cursor, Durability, Entry, FencedClaim,
-    Finding, Hint, Page, Store, StoreError, StoreErrorKind, Swap, async_trait,
+    BloomFilter, BloomStats, Claim, ClaimAll, ClaimAny, Count, Cursor, Durability, Entry,
+    FencedClaim, Finding, Hint, Page, Store, StoreError, StoreErrorKind, Swap, async_trait,
 };
 use tokio::sync::watch;
 
@@ -138,7 +138,15 @@ where
         claims: &[(&str, &Bytes)],
         ttl: Duration,
     ) -> Result<ClaimAll, StoreError> {
-        several::claim(&self.sender, &self.records, claims, ttl).await
+        several::claim_all(&self.sender, &self.records, claims, ttl).await
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        several::claim_any(&self.sender, &self.records, claims, ttl).await
     }
 
     async fn replace(

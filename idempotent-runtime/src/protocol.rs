@@ -56,6 +56,7 @@ pub(crate) mod expiry;
 pub(crate) mod fence;
 pub(crate) mod follow;
 pub(crate) mod followers;
+pub(crate) mod free_slot;
 pub(crate) mod held;
 pub(crate) mod in_flight;
 pub(crate) mod kept_claim;

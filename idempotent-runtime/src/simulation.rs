@@ -71,6 +71,7 @@ mod redemptions;
 mod returned;
 mod run;
 mod server;
+mod several;
 mod slots;
 pub(crate) mod source;
 mod spans;

@@ -29,7 +29,7 @@ pub(crate) mod unsent;
 mod url;
 mod wrap;
 
-pub use self::answer::{Claim, ClaimAll, Count, Entry, Fence, FencedClaim, Hint, Swap};
+pub use self::answer::{Claim, ClaimAll, ClaimAny, Count, Entry, Fence, FencedClaim, Hint, Swap};
 pub use self::contract::{Store, claim_fenced_in_steps};
 pub use self::durability::Durability;
 pub use self::fencing::{DrawnFence, draw_fence};

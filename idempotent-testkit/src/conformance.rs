@@ -19,6 +19,7 @@ mod counts;
 mod expiry;
 mod fences;
 mod filters;
+mod first_free;
 mod hints;
 mod lifetime;
 mod listings;
@@ -121,6 +122,12 @@ macro_rules! __conformance_cases {
                 an_expired_key_among_others_is_claimed "`claim_all` replaces an expired record, or stores nothing and answers `NotTogether`"
                 one_of_many_claims_of_all_wins "of concurrent `claim_all` of the same keys exactly one answers `Claimed`"
                 claims_of_overlapping_keys_are_all_or_none "of concurrent claims of overlapping keys each holds all its keys or none";
+            first_free:
+                the_first_free_key_is_claimed "`claim_any` stores the value of the first free key for the time to live and answers `Claimed` with its place, or stores nothing and answers `NotTogether`"
+                taken_keys_are_all_named "`claim_any` of taken keys stores nothing and answers `Taken` with the stored values"
+                a_repeated_claim_of_any_gets_the_same_place "`claim_any` answers `Claimed` with the place of a value that is already stored, stores no other, and keeps the time to live: the first reply may have been lost"
+                an_expired_key_is_a_free_key "`claim_any` replaces an expired record, or stores nothing and answers `NotTogether`"
+                so_many_claims_of_any_win_as_keys_are_free "of concurrent `claim_any` of the same keys as many answer `Claimed` as keys are free, each with another place";
             sets:
                 a_member_is_inserted_once "`set_insert` of a stored member answers `Taken` with its owner"
                 a_repeated_insert_gets_the_same_answer "`set_insert` of a stored member by its owner answers `Claimed`: the first reply may have been lost"

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
-    Swap, Wrap,
+    BloomFilter, BloomStats, Claim, ClaimAll, ClaimAny, Count, Entry, FencedClaim, Hint, Store,
+    StoreError, Swap, Wrap,
 };
 use tokio::sync::watch;
 
@@ -37,6 +37,8 @@ pub struct Counts {
     pub claim: usize,
     /// Sends of [`Store::claim_all`].
     pub claim_all: usize,
+    /// Sends of [`Store::claim_any`].
+    pub claim_any: usize,
     /// Sends of [`Store::claim_fenced`].
     pub claim_fenced: usize,
     /// Sends of [`Store::replace`] and [`Store::replace_and_notify`].
@@ -66,6 +68,7 @@ impl Counts {
     pub fn total(self) -> usize {
         self.claim
             + self.claim_all
+            + self.claim_any
             + self.claim_fenced
             + self.replace
             + self.remove
@@ -95,6 +98,7 @@ impl<S> CountingStore<S> {
         Counts {
             claim: count(Op::Claim),
             claim_all: count(Op::ClaimAll),
+            claim_any: count(Op::ClaimAny),
             claim_fenced: count(Op::ClaimFenced),
             replace: count(Op::Replace),
             remove: count(Op::Remove),
@@ -149,6 +153,10 @@ macro_rules! count {
 
             async fn claim_all(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAll, StoreError> {
                 self.count_send(Op::ClaimAll).claim_all(claims, ttl).await
+            }
+
+            async fn claim_any(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAny, StoreError> {
+                self.count_send(Op::ClaimAny).claim_any(claims, ttl).await
             }
 
             $(

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Store, StoreError,
-    StoreErrorKind, Swap, Wrap,
+    BloomFilter, BloomStats, Claim, ClaimAll, ClaimAny, Count, Entry, FencedClaim, Hint, Store,
+    StoreError, StoreErrorKind, Swap, Wrap,
 };
 use tokio::time::sleep;
 
@@ -170,6 +170,16 @@ fn lost_reply() -> StoreError {
     StoreError::new(StoreErrorKind::Unknown, "a reply that the test dropped")
 }
 
+fn owned(claims: &[(&str, &Bytes)]) -> Vec<(String, Bytes)> {
+    let claims = claims.iter();
+    let claims = claims.map(|(key, value)| ((*key).to_owned(), Bytes::clone(value)));
+    claims.collect()
+}
+
+fn borrowed(claims: &[(String, Bytes)]) -> Vec<(&str, &Bytes)> {
+    claims.iter().map(|(key, value)| (&**key, value)).collect()
+}
+
 macro_rules! inject {
     ($($operation:ident $op:ident($($given:ident: &$type:ty),+; $($value:ident: $plain:ty),*) -> $answer:ty;)+) => {
         #[async_trait]
@@ -181,14 +191,19 @@ macro_rules! inject {
             }
 
             async fn claim_all(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAll, StoreError> {
-                let claims = claims.iter().map(|(key, value)| ((*key).to_owned(), Bytes::clone(value)));
-                let claims: Vec<_> = claims.collect();
+                let claims = owned(claims);
                 let apply = move |shared: Arc<Shared<S>>| async move {
-                    let claims = claims.iter().map(|(key, value)| (&**key, value));
-                    let claims: Vec<_> = claims.collect();
-                    shared.store.claim_all(&claims, ttl).await
+                    shared.store.claim_all(&borrowed(&claims), ttl).await
                 };
                 self.send(Op::ClaimAll, apply).await
+            }
+
+            async fn claim_any(&self, claims: &[(&str, &Bytes)], ttl: Duration) -> Result<ClaimAny, StoreError> {
+                let claims = owned(claims);
+                let apply = move |shared: Arc<Shared<S>>| async move {
+                    shared.store.claim_any(&borrowed(&claims), ttl).await
+                };
+                self.send(Op::ClaimAny, apply).await
             }
 
             $(

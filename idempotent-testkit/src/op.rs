@@ -7,6 +7,8 @@ pub enum Op {
     Claim,
     /// [`Store::claim_all`](idempotent_runtime::Store::claim_all)
     ClaimAll,
+    /// [`Store::claim_any`](idempotent_runtime::Store::claim_any)
+    ClaimAny,
     /// [`Store::claim_fenced`](idempotent_runtime::Store::claim_fenced)
     ClaimFenced,
     /// [`Store::replace`](idempotent_runtime::Store::replace) and [`Store::replace_and_notify`](idempotent_runtime::Store::replace_and_notify)
@@ -34,9 +36,10 @@ impl Op {
     pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
 
     /// All operations.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Claim,
         Self::ClaimAll,
+        Self::ClaimAny,
         Self::ClaimFenced,
         Self::Replace,
         Self::Remove,

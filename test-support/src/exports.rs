@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::store::{Bytes, Claim, Wrap, async_trait};
+use idempotent_runtime::store::{Bytes, Claim, ClaimAny, Wrap, async_trait};
 use idempotent_runtime::{Error, Idempotency, Release, Store, StoreError};
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
@@ -92,5 +92,9 @@ impl<S: Store> Wrap for LooksThenPuts<S> {
         }
         self.0.claim(key, value, ttl).await?;
         Ok(Claim::Claimed)
+    }
+
+    async fn claim_any(&self, _: &[(&str, &Bytes)], _: Duration) -> Result<ClaimAny, StoreError> {
+        Ok(ClaimAny::NotTogether)
     }
 }

@@ -2,6 +2,7 @@
 
 mod broken;
 mod broken_fences;
+mod broken_first_free;
 mod broken_listings;
 mod broken_several;
 mod storm;

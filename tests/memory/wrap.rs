@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use idempotence::testkit::{CountingStore, FaultyStore};
 use idempotent_runtime::store::{
-    BloomFilter, Claim, ClaimAll, Count, Cursor, Entry, FencedClaim, Finding, Level, LocalStore,
-    Page, Swap, Wrap, async_trait,
+    BloomFilter, Claim, ClaimAll, ClaimAny, Count, Cursor, Entry, FencedClaim, Finding, Level,
+    LocalStore, Page, Swap, Wrap, async_trait,
 };
 use idempotent_runtime::{
     BloomStats, Durability, Hint, MemoryStore, Store, StoreError, StoreErrorKind,
@@ -48,6 +48,15 @@ impl Store for Recorder {
     ) -> Result<ClaimAll, StoreError> {
         self.note(format!("claim_all {claims:?} {ttl:?}"));
         Ok(ClaimAll::Taken(7, Bytes::from_static(b"claim_all")))
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        self.note(format!("claim_any {claims:?} {ttl:?}"));
+        Ok(ClaimAny::Claimed(7))
     }
 
     async fn claim_fenced(
@@ -218,6 +227,12 @@ impl Recording {
                 "{:?}",
                 store
                     .claim_all(&[("k1", value), ("k2", expected)], second)
+                    .await
+            ),
+            format!(
+                "{:?}",
+                store
+                    .claim_any(&[("k1", value), ("k2", expected)], second)
                     .await
             ),
             format!("{:?}", store.replace("k2", expected, value, second).await),

@@ -112,6 +112,23 @@ end
 return 1",
 );
 
+/// Claims the first free key: as in [`CLAIM_ALL`], with its arguments. Returns the place of the claimed key, or all stored values.
+pub(crate) static CLAIM_ANY: Script = Script::new(
+    "local found, free, ttl, most = {}, nil, ARGV[#KEYS + 1], ARGV[#KEYS + 2]
+for at, key in ipairs(KEYS) do
+  local current = redis.call('GET', key)
+  if current == ARGV[at] then
+    local remaining = redis.call('PTTL', key)
+    redis.call('PEXPIRE', key, remaining > 0 and remaining or ttl)
+    return at
+  end
+  if current then found[at] = string.sub(current, 1, most) else free = free or at end
+end
+if not free then return found end
+redis.call('SET', KEYS[free], ARGV[free], 'PX', ttl)
+return free",
+);
+
 /// [`REPLACE`] before a `WAIT`: as in [`CLAIM_REPLICATED`], a value that is already stored is written again.
 pub(crate) static REPLACE_REPLICATED: Script = replace!(
     "",

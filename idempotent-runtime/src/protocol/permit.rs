@@ -1,13 +1,14 @@
 //! A call with permits: at most so many calls hold its key at once.
 //!
 //! A key with N permits has N slots. Each slot is a key of its own in the store: slot 0 is the key itself, and the fingerprints of the
-//! others differ in their last byte. A call claims one slot by the protocol of a call with one key, and needs no other operation. So the
+//! others differ in their last byte. A call claims one slot by the protocol of a call with one key. So the
 //! slot of a killed holder becomes free with its lease, and calls of a program without permits count as the holder of slot 0.
 //!
-//! A call claims any slot first. If it is taken, the call reads all others at once, and claims those that are free, until it gets one. A
+//! A call claims [the first free slot](crate::protocol::free_slot) in one round trip, if the store can do so. If not, and from an unanswered
+//! claim on, it needs no more than the four operations: it claims any slot first. If it is taken, the call reads all others at once, and claims those that are free, until it gets one. A
 //! round ends when all are taken: the call is refused, or waits and begins the next round at the slot that was reported as free.
-//! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it. If the store
-//! applies a claim of another slot late, after the call has got one, that slot is taken until its lease ends.
+//! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it. If a call claims
+//! slot by slot, and the store applies a claim of another slot late, after the call has got one, that slot is taken until its lease ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +77,19 @@ impl PermitRound {
         let Some(next) = free.pop() else {
             let holders = self.holders;
             *self = Self::default();
-            first.refusal = first.refusal.held_by(holders);
-            return Err(first);
+            return Err(first.held_by(holders));
         };
         (self.first, self.free) = (Some(first), Some(free));
         Ok(next)
+    }
+
+    /// The record that expires first of all slots, which are taken.
+    pub(crate) fn all_taken(all: Vec<TakenKey>) -> Option<TakenKey> {
+        let mut round = Self::default();
+        for taken in all {
+            round.first = Some(round.note(taken));
+        }
+        Some(round.first?.held_by(round.holders))
     }
 
     /// Counts the holder of a slot. Returns the record that expires first.
@@ -99,6 +108,12 @@ impl TakenKey {
         let duplicate = self.refusal.plain_error().and_then(Error::duplicate)?;
         let lasts = duplicate.free_in()?;
         Some((Arc::clone(&self.record), asked_until + lasts))
+    }
+
+    fn held_by(self, holders: usize) -> Self {
+        let Self { record, refusal } = self;
+        let refusal = refusal.held_by(holders);
+        Self { record, refusal }
     }
 
     /// When the slot becomes free, if a running call has it.

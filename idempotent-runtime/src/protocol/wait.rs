@@ -1,19 +1,17 @@
 //! Duplicates that ask the store: each is refused, gets the result of the first call, or waits until the key is free.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::policy::deadline::first_try;
 use crate::protocol::claim::{ClaimGuard, NotWon};
 use crate::protocol::fence;
 use crate::protocol::follow::{Following, MayAsk};
 use crate::protocol::held::{Guard, Held};
 use crate::protocol::lease::Lease;
-use crate::protocol::permit::{self, LastHolder, TakenKey};
+use crate::protocol::permit::{self, TakenKey};
 use crate::protocol::redeem;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::{Backoff, StoreAttempt};
@@ -33,27 +31,31 @@ pub(crate) async fn claim(lease: Arc<Lease>, refused: Option<Bytes>) -> Result<H
             record: None,
         },
     };
-    ask_after(may_ask, RefusedClaims(refused.into_iter().collect())).await
+    ask_after(may_ask, refused).await
 }
 
 /// Claims a permit of the key. The call follows no other call of this process.
 pub(crate) async fn claim_permit(lease: Arc<Lease>) -> Result<Held, Refusal> {
-    let slot = permit::any_slot(lease.call());
-    let lease = lease.with_slot(slot);
-    let mut claim = ClaimGuard::new(&lease);
-    let answer = StoreAttempt::first(claim.send(), lease.call().shared.deadline()).await;
-    let first_sent = claim.defuse();
-    drop(claim);
-    contend(lease, first_sent, answer).await
+    let span = lease.call().span.clone();
+    let limits = WaitLimits::new(lease.call(), Instant::now());
+    let mut waiter = Waiter::new(lease, limits);
+    let claim = async {
+        match waiter.claim_free_slot().await {
+            Some(end) => end,
+            None => waiter.claim_slot_by_slot().await,
+        }
+    };
+    let end = claim.instrument(span).await;
+    waiter.finish(end)
 }
 
 /// Claims the key for a call that has followed an equal call of this process. The equal call has left the key free, or is no
 /// longer polled.
 pub(crate) async fn ask(may_ask: MayAsk) -> Result<Held, Refusal> {
-    ask_after(may_ask, RefusedClaims::default()).await
+    ask_after(may_ask, None).await
 }
 
-async fn ask_after(may_ask: MayAsk, refused: RefusedClaims) -> Result<Held, Refusal> {
+async fn ask_after(may_ask: MayAsk, refused: Option<Bytes>) -> Result<Held, Refusal> {
     let MayAsk {
         lease,
         limits,
@@ -61,11 +63,9 @@ async fn ask_after(may_ask: MayAsk, refused: RefusedClaims) -> Result<Held, Refu
     } = may_ask;
     let span = lease.call().span.clone();
     let mut waiter = Waiter::new(lease, limits);
-    let claim = waiter.contend(
-        None,
-        record.map_or(KnownAnswer::Nothing, KnownAnswer::Record),
-        refused,
-    );
+    waiter.refused_claims.extend(refused);
+    let known = record.map_or(KnownAnswer::Nothing, KnownAnswer::Record);
+    let claim = waiter.contend(None, known);
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -80,11 +80,7 @@ pub(crate) async fn contend(
     let began = first_sent.unwrap_or_else(Instant::now);
     let limits = WaitLimits::new(lease.call(), began);
     let mut waiter = Waiter::new(lease, limits);
-    let claim = waiter.contend(
-        first_sent,
-        KnownAnswer::Answer(answer),
-        RefusedClaims::default(),
-    );
+    let claim = waiter.contend(first_sent, KnownAnswer::Answer(answer));
     let end = claim.instrument(span).await;
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
@@ -118,33 +114,48 @@ enum Verdict {
 }
 
 impl Waiter {
+    /// Claims one slot after another.
+    async fn claim_slot_by_slot(&mut self) -> Result<Held, Refusal> {
+        let slot = permit::any_slot(self.lease.call());
+        let lease = Arc::clone(&self.lease).with_slot(slot);
+        if !self.refused_claims.is_empty() {
+            // Not the first attempt: it gets all the remaining time.
+            self.lease = lease;
+            return self.contend(None, KnownAnswer::Nothing).await;
+        }
+        let mut claim = ClaimGuard::of_waiter(&lease, None);
+        let answer = StoreAttempt::first(claim.send(), lease.call().shared.deadline()).await;
+        let first_sent = claim.defuse();
+        drop(claim);
+        self.lease = lease;
+        self.contend(first_sent, KnownAnswer::Answer(answer)).await
+    }
+
     /// Claims until this call has the key, or another call has it and no time to wait remains.
     async fn contend(
         &mut self,
         mut first_sent: Option<Instant>,
         mut known: KnownAnswer,
-        mut refused_claims: RefusedClaims,
     ) -> Result<Held, Refusal> {
-        let mut last_holder = None;
         loop {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
             let answer = self.resolve(&mut claim, &mut known).await;
-            let Some(answer) = self.remove_stray(&mut refused_claims, answer).await else {
+            let Some(answer) = self.remove_stray(answer).await else {
                 claim.defuse();
                 drop(claim);
                 self.lease = lease.with_new_owner();
                 continue;
             };
             let asked_until = Instant::now();
-            let verdict = self.judge(&mut claim, answer, &last_holder, asked_until)?;
-            let TakenKey { record, refusal } = match verdict {
+            let verdict = self.judge(&mut claim, answer, asked_until)?;
+            let taken = match verdict {
                 Verdict::Won(guard) => {
                     drop(claim);
                     return Ok(Held::new(lease, guard));
                 }
                 Verdict::StillTaken(taken) => taken,
-                Verdict::Taken(taken) => match self.next_slot(&refused_claims, taken).await {
+                Verdict::Taken(taken) => match self.next_slot(taken).await {
                     Ok(slot) => {
                         claim.defuse();
                         drop(claim);
@@ -152,24 +163,12 @@ impl Waiter {
                         continue;
                     }
                     Err(taken) => {
-                        last_holder = taken.holder(asked_until);
+                        self.last_holder = taken.holder(asked_until);
                         taken
                     }
                 },
             };
-            let Some(until) = self.wait_limit(&refusal) else {
-                lease.leave(Some(record));
-                return Err(refusal);
-            };
-            self.limits.waiting_since.get_or_insert(asked_until);
-            lease
-                .in_flight()
-                .set_phase(Phase::Waiting(Arc::clone(&record)));
-            let changed = self.poll_limiter.pause(&lease, until).await;
-            if until <= Instant::now() && asked_until.elapsed() < FRESH_ANSWER {
-                lease.leave(Some(record));
-                return Err(refusal);
-            }
+            let changed = self.pause(&lease, taken, asked_until).await?;
             first_sent = claim.defuse();
             drop(claim);
             if first_sent.is_none() {
@@ -181,16 +180,12 @@ impl Waiter {
     }
 
     /// The slot to claim after a slot that is taken. If there is none, the call is refused or waits.
-    async fn next_slot(
-        &mut self,
-        refused_claims: &RefusedClaims,
-        taken: TakenKey,
-    ) -> Result<u8, TakenKey> {
+    async fn next_slot(&mut self, taken: TakenKey) -> Result<u8, TakenKey> {
         let Some(mut round) = self.permit_round.take() else {
             return Err(taken);
         };
         let backoff = self.backoff();
-        let next = round.next(&self.lease, &refused_claims.0, &backoff, taken);
+        let next = round.next(&self.lease, &self.refused_claims, &backoff, taken);
         let next = next.await;
         self.permit_round = Some(round);
         next
@@ -201,7 +196,6 @@ impl Waiter {
         &self,
         claim: &mut ClaimGuard<'_>,
         answer: Result<Guard, NotWon>,
-        last_holder: &LastHolder,
         asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         match answer {
@@ -222,7 +216,7 @@ impl Waiter {
                 }
             },
             Err(NotWon::Unavailable(failure)) => {
-                self.judge_unavailable(claim, failure, last_holder.as_ref(), asked_until)
+                self.judge_unavailable(claim, failure, asked_until)
             }
         }
     }
@@ -233,13 +227,12 @@ impl Waiter {
         &self,
         claim: &mut ClaimGuard<'_>,
         failure: StoreError,
-        last_holder: Option<&(Arc<SeenRecord>, Instant)>,
         asked_until: Instant,
     ) -> Result<Verdict, Refusal> {
         if let Some(refusal) = self.refusal_by_other() {
             return Err(refusal);
         }
-        match last_holder {
+        match &self.last_holder {
             Some((record, until)) if asked_until < *until => Ok(Verdict::StillTaken(TakenKey {
                 record: Arc::clone(record),
                 refusal: self.refusal(record, false),
@@ -258,15 +251,14 @@ impl Waiter {
     /// Returns the answer, unless an earlier claim of this call has the key. No body runs under that claim, so it is removed.
     /// `None`: the call must claim again.
     async fn remove_stray(
-        &self,
-        refused_claims: &mut RefusedClaims,
+        &mut self,
         answer: Result<Guard, NotWon>,
     ) -> Option<Result<Guard, NotWon>> {
         let Err(NotWon::Taken(record)) = &answer else {
             return Some(answer);
         };
-        let is_stray = refused_claims.0.contains(record.bytes());
-        refused_claims.0.push(self.lease.record().clone());
+        let is_stray = self.refused_claims.contains(record.bytes());
+        self.refused_claims.push(self.lease.record().clone());
         if !is_stray {
             return Some(answer);
         }
@@ -309,20 +301,4 @@ impl Waiter {
         (has_key && seen.good_until > Instant::now())
             .then(|| self.refusal(&other.shown_record(), true))
     }
-
-    fn backoff(&self) -> Backoff {
-        let (now, limit) = (Instant::now(), self.lease.call().shared.deadline());
-        let last = self
-            .limits
-            .wait_until
-            .map_or(self.limits.ask_until, |until| until + limit);
-        Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
-    }
 }
-
-/// The claims of one call that were answered with "taken". A copy of such a claim may reach the store later.
-#[derive(Default)]
-struct RefusedClaims(Vec<Bytes>);
-
-/// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
-const FRESH_ANSWER: Duration = Duration::from_millis(25);

@@ -1,19 +1,23 @@
 //! A call that may be a duplicate: how long it may wait, and how it is refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::observe::EventKind;
+use crate::policy::deadline::first_try;
 use crate::policy::{OnStoreError, Release, Settle};
 use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
-use crate::protocol::permit::PermitRound;
+use crate::protocol::permit::{LastHolder, PermitRound, TakenKey};
 use crate::protocol::poll_limiter::PollLimiter;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::retry::Backoff;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
 use crate::store::{StoreError, StoreErrorKind};
@@ -26,6 +30,9 @@ pub(crate) struct Waiter {
     pub(crate) poll_limiter: PollLimiter,
     /// The round of a call with permits.
     pub(crate) permit_round: Option<PermitRound>,
+    pub(crate) last_holder: LastHolder,
+    /// The claims of this call that were answered with "taken". A copy of such a claim may reach the store later.
+    pub(crate) refused_claims: Vec<Bytes>,
     has_ended: bool,
 }
 
@@ -99,6 +106,8 @@ impl Waiter {
             lease,
             limits,
             poll_limiter: PollLimiter::new(),
+            last_holder: None,
+            refused_claims: Vec::new(),
             has_ended: false,
         }
     }
@@ -118,6 +127,38 @@ impl Waiter {
     /// Until when the call waits instead of being refused; `None` if it is refused.
     pub(crate) fn wait_limit(&self, refusal: &Refusal) -> Option<Instant> {
         self.limits.waits_until(self.lease.call(), refusal)
+    }
+
+    /// Waits until the call may claim again. Returns the slot that has changed, if it is known; the refusal, if no time to wait
+    /// remains.
+    pub(crate) async fn pause(
+        &mut self,
+        lease: &Arc<Lease>,
+        taken: TakenKey,
+        asked_until: Instant,
+    ) -> Result<Option<u8>, Refusal> {
+        let TakenKey { record, refusal } = taken;
+        if let Some(until) = self.wait_limit(&refusal) {
+            self.limits.waiting_since.get_or_insert(asked_until);
+            lease
+                .in_flight()
+                .set_phase(Phase::Waiting(Arc::clone(&record)));
+            let changed = self.poll_limiter.pause(lease, until).await;
+            if until > Instant::now() || asked_until.elapsed() >= FRESH_ANSWER {
+                return Ok(changed);
+            }
+        }
+        lease.leave(Some(record));
+        Err(refusal)
+    }
+
+    pub(crate) fn backoff(&self) -> Backoff {
+        let (now, limit) = (Instant::now(), self.lease.call().shared.deadline());
+        let last = self
+            .limits
+            .wait_until
+            .map_or(self.limits.ask_until, |until| until + limit);
+        Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }
 
@@ -140,3 +181,6 @@ impl Drop for Waiter {
         }
     }
 }
+
+/// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
+const FRESH_ANSWER: Duration = Duration::from_millis(25);

@@ -16,7 +16,9 @@ use super::op::{Answer, Op};
 use super::source;
 use super::tokens::{self, TOKENS};
 use crate::key::fingerprint::Fingerprint;
-use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{
+    Claim, ClaimAll, ClaimAny, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap,
+};
 
 #[derive(Clone)]
 pub(super) struct Link {
@@ -84,16 +86,31 @@ impl Store for Link {
         if self.net.inside().dice.chance(500) {
             return Ok(ClaimAll::NotTogether);
         }
-        let first = claims[0].0;
-        let number = |key| number_of(key).expect("the simulation made this key");
-        let claims = claims.iter();
-        let claims = claims.map(|(key, value)| (number(key), Bytes::clone(value)));
-        let claims = claims.collect();
+        let (first, claims) = (claims[0].0, numbered(claims));
         match self
             .send(first, Op::ClaimAll { claims, ttl }, false)
             .await?
         {
             Answer::All(claim) => Ok(claim),
+            _ => Err(other_operation()),
+        }
+    }
+
+    /// Half of the time the store does not look at the keys together.
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        if self.net.inside().dice.chance(500) {
+            return Ok(ClaimAny::NotTogether);
+        }
+        let (first, claims) = (claims[0].0, numbered(claims));
+        match self
+            .send(first, Op::ClaimAny { claims, ttl }, false)
+            .await?
+        {
+            Answer::Any(claim) => Ok(claim),
             _ => Err(other_operation()),
         }
     }
@@ -242,6 +259,13 @@ pub(super) static NAMES: LazyLock<Vec<(usize, String)>> = LazyLock::new(|| {
     });
     calls.chain(tokens).chain(slots).collect()
 });
+
+fn numbered(claims: &[(&str, &Bytes)]) -> Vec<(usize, Bytes)> {
+    let number = |key| number_of(key).expect("the simulation made this key");
+    let claims = claims.iter();
+    let claims = claims.map(|(key, value)| (number(key), Bytes::clone(value)));
+    claims.collect()
+}
 
 fn other_operation() -> StoreError {
     let what = "the answer of another operation";

@@ -52,7 +52,9 @@ impl Inside {
             Op::Claim { value, .. }
             | Op::ClaimFenced { value, .. }
             | Op::Set { value, ttl: None } => (Sends::Claim, Some(value)),
-            Op::ClaimAll { claims, .. } => (Sends::Claim, claims.first().map(|(_, value)| value)),
+            Op::ClaimAll { claims, .. } | Op::ClaimAny { claims, .. } => {
+                (Sends::Claim, claims.first().map(|(_, value)| value))
+            }
             Op::Replace {
                 expected, value, ..
             } if expected == value => (Sends::Renewal, Some(value)),

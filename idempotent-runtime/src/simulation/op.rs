@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Swap};
+use crate::store::{Claim, ClaimAll, ClaimAny, Entry, FencedClaim, Swap};
 
 /// The operation of a message.
 #[derive(Debug, Clone)]
@@ -15,6 +15,11 @@ pub(super) enum Op {
     },
     /// Claims all keys or none.
     ClaimAll {
+        claims: Vec<(usize, Bytes)>,
+        ttl: Duration,
+    },
+    /// Claims the first free key.
+    ClaimAny {
         claims: Vec<(usize, Bytes)>,
         ttl: Duration,
     },
@@ -62,6 +67,7 @@ pub(super) enum Op {
 pub(super) enum Answer {
     Claim(Claim),
     All(ClaimAll),
+    Any(ClaimAny),
     Fenced(FencedClaim),
     Swap(Swap),
     Entry(Option<Entry>),

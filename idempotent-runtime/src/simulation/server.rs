@@ -15,20 +15,20 @@ use super::source::runs_mutant;
 use crate::record::fence::{FenceLine, FenceState};
 use crate::record::token as record;
 use crate::store::fencing::fence_ttl;
-use crate::store::{Claim, ClaimAll, Entry, FencedClaim, Swap};
+use crate::store::{Claim, Entry, FencedClaim, Swap};
 
 /// The records, by the numbers of their keys.
 #[derive(Debug, Default)]
 pub(super) struct Server {
-    records: BTreeMap<usize, Stored>,
+    pub(super) records: BTreeMap<usize, Stored>,
     /// How far the clock of the store is ahead, in milliseconds.
     ahead: i64,
     pub(super) full: bool,
 }
 
 #[derive(Debug)]
-struct Stored {
-    value: Bytes,
+pub(super) struct Stored {
+    pub(super) value: Bytes,
     call: CallId,
     done: bool,
     /// By the clock of the store.
@@ -86,6 +86,7 @@ impl Server {
                 Some(stored) => Claim::Taken(stored),
             }),
             Op::ClaimAll { claims, ttl } => self.claim_all(request, claims, *ttl, log)?,
+            Op::ClaimAny { claims, ttl } => self.claim_any(request, claims, *ttl, log)?,
             Op::Replace {
                 expected,
                 value,
@@ -161,7 +162,7 @@ impl Server {
         })
     }
 
-    fn claim(
+    pub(super) fn claim(
         &mut self,
         (request, key): (&Request<'_>, usize),
         value: &Bytes,
@@ -178,25 +179,6 @@ impl Server {
             },
             log,
         )
-    }
-
-    fn claim_all(
-        &mut self,
-        request: &Request<'_>,
-        claims: &[(usize, Bytes)],
-        ttl: Duration,
-        log: &mut Vec<Change>,
-    ) -> Option<Answer> {
-        for (at, (key, value)) in claims.iter().enumerate() {
-            let stored = self.records.get(key);
-            if let Some(other) = stored.filter(|stored| stored.value != value) {
-                return Some(Answer::All(ClaimAll::Taken(at, other.value.clone())));
-            }
-        }
-        for (key, value) in claims {
-            self.claim((request, *key), value, ttl, log)?;
-        }
-        Some(Answer::All(ClaimAll::Claimed))
     }
 
     /// Draws a number for a claim.

@@ -31,7 +31,7 @@ use crate::store::longest::Longest;
 use crate::store::queue::Queues;
 use crate::store::unsent::Unsent;
 use crate::store::{
-    Claim, ClaimAll, Count, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store,
+    Claim, ClaimAll, ClaimAny, Count, Cursor, Durability, Entry, FencedClaim, Finding, Page, Store,
     StoreError, Swap, claim_fenced_in_steps,
 };
 
@@ -67,7 +67,6 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// [`batch`](Self::batch). Counting an attempt is one statement on PostgreSQL and SQLite, and two on MySQL: for each key the
 /// calls of a process take turns, and reuse one connection while the pool has others that are free. The first statement of each
 /// kind on a connection costs one more round trip, which prepares it.
-///
 /// Expired rows are stored until another claim needs their key or until they are purged. A store that is used purges about every ten
 /// minutes, in the background: see [`purge_every`](Self::purge_every) and [`purge`](Self::purge).
 /// [`connect`](Self::connect) and [`migrate`](Self::migrate) make the tables; [`sql::schema`](super::schema) has the
@@ -187,7 +186,6 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// The purges begin with the first operation in a tokio runtime, and end with the last clone of the store. A failure is logged, and
     /// the next purge follows after `period`. One process is enough. More processes do no harm: the period varies at random.
-    ///
     /// Clones that were made before keep their setting.
     #[must_use]
     pub fn purge_every(mut self, period: Duration) -> Self {
@@ -197,7 +195,6 @@ impl<DB: Database> SqlStore<DB> {
 
     /// Sets whether this store purges in the background. Default: `true`. Use `false` if a job calls
     /// [`purge_expired`](Self::purge_expired), or if another process purges.
-    ///
     /// Clones that were made before keep their setting.
     #[must_use]
     pub fn purge(mut self, purge: bool) -> Self {
@@ -304,14 +301,17 @@ impl<DB: Database> Store for SqlStore<DB> {
         ttl: Duration,
     ) -> Result<ClaimAll, StoreError> {
         self.start_purging();
-        several::claim(
-            &self.pool,
-            &self.late,
-            claims,
-            ttl,
-            most_bytes(&self.longest),
-        )
-        .await
+        let most = most_bytes(&self.longest);
+        several::claim_all(&self.pool, &self.late, claims, ttl, most).await
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        let most = most_bytes(&self.longest);
+        several::claim_any(&self.pool, &self.late, claims, ttl, most).await
     }
 
     async fn replace(

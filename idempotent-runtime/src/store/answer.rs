@@ -24,6 +24,17 @@ pub enum ClaimAll {
     NotTogether,
 }
 
+/// The answer to [`Store::claim_any`](super::Store::claim_any).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimAny {
+    /// The value is stored under the key at this place of the request: by this request, or by an earlier request of the same call.
+    Claimed(usize),
+    /// Other values are stored under all keys: these, in the order of the request. The request has stored nothing.
+    Taken(Vec<Bytes>),
+    /// The store does not look at these keys together. The request has stored nothing, and the caller claims one key after another.
+    NotTogether,
+}
+
 /// The answer to [`Store::claim_fenced`](super::Store::claim_fenced).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FencedClaim {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::answer::{Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Swap};
+use super::answer::{Claim, ClaimAll, ClaimAny, Count, Entry, FencedClaim, Hint, Swap};
 use super::durability::Durability;
 use super::fencing;
 use super::filter::{BloomFilter, BloomStats};
@@ -96,6 +96,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ) -> Result<ClaimAll, StoreError> {
         let _ = (claims, ttl);
         Ok(ClaimAll::NotTogether)
+    }
+
+    /// Claims the first free key, in one atomic step: as [`claim`](Self::claim) does, with its errors. If one of the values is stored
+    /// under its key, it is the caller's own, and nothing else is stored. The keys are different. By default, and for keys that it cannot
+    /// look at in one step, a store stores nothing and answers [`ClaimAny::NotTogether`].
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        let _ = (claims, ttl);
+        Ok(ClaimAny::NotTogether)
     }
 
     /// Stores `value` under `key` for `ttl` if `expected` is stored there, byte for byte.
@@ -208,12 +220,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Adds `member`, of at most 64 bytes, with its `owner` to a set, unless the set has it. The member stays for at least `retention`.
     ///
     /// If `owner` already has the member, the answer is [`Claim::Claimed`]: the reply to an earlier attempt was lost.
-    /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with
-    /// `set`.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] whose kind says whether the member may have been inserted.
+    /// [`Claim::Taken`] has the owner of the member. By default each member is a separate record, under a key that begins with `set`.
+    /// Its errors are those of [`claim`](Self::claim).
     async fn set_insert(
         &self,
         set: &str,
@@ -225,10 +233,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Removes `member` from a set if it belongs to `owner`. `retention` must be the same as in [`set_insert`](Self::set_insert).
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] whose kind says whether the member may have been removed.
+    /// Its errors are those of [`remove`](Self::remove).
     async fn set_remove(
         &self,
         set: &str,
@@ -241,21 +246,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Inserts `member` into a Bloom filter, and answers whether it may have been inserted before. By default this inserts nothing and
-    /// answers [`Hint::PerhapsSeen`].
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if there is no answer; the member may be inserted.
+    /// answers [`Hint::PerhapsSeen`]. An error: there is no answer, and the member may be inserted.
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
         let _ = (filter, member);
         Ok(Hint::PerhapsSeen)
     }
 
-    /// Returns how full a Bloom filter is; `None`, the default, if the store has no Bloom filters.
-    ///
-    /// # Errors
-    ///
-    /// A [`StoreError`] if there is no answer.
+    /// Returns how full a Bloom filter is; `None`, the default, if the store has no Bloom filters. An error: there is no answer.
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
         let _ = filter;
         Ok(None)

@@ -3,9 +3,9 @@
 mod counting;
 mod filters;
 mod listing;
+mod several;
 mod shard;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use self::filters::MemoryFilters;
 use self::shard::Shard;
-use super::answer::{Claim, ClaimAll, Count, Entry, Hint, Swap};
+use super::answer::{Claim, ClaimAll, ClaimAny, Count, Entry, Hint, Swap};
 use super::contract::Store;
 use super::filter::{BloomFilter, BloomStats};
 use super::finding::{Finding, Level};
@@ -154,6 +154,14 @@ impl Store for MemoryStore {
         self.shards.claim_all(claims, ttl, Instant::now())
     }
 
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        self.shards.claim_any(claims, ttl, Instant::now())
+    }
+
     async fn replace(
         &self,
         key: &str,
@@ -254,54 +262,6 @@ impl Shards {
         lock(&self.all[place(key)])
     }
 
-    /// Claims all keys or none, with the locks of all their shards.
-    fn claim_all(
-        &self,
-        claims: &[(&str, &Bytes)],
-        ttl: Duration,
-        now: Instant,
-    ) -> Result<ClaimAll, StoreError> {
-        let keys: Vec<_> = claims.iter().map(|(key, _)| Key::new(key)).collect();
-        loop {
-            // In the order of the shards, so that two calls cannot deadlock.
-            let places: BTreeSet<_> = keys.iter().map(place).collect();
-            let locked = places.into_iter().map(|at| (at, lock(&self.all[at])));
-            let mut locked = locked.collect();
-            let mut free = Vec::new();
-            for (at, (key, (_, value))) in keys.iter().zip(claims).enumerate() {
-                match self.locked(&mut locked, key).get(key, now) {
-                    Some(stored) if stored.value != **value => {
-                        return Ok(ClaimAll::Taken(at, stored.value));
-                    }
-                    Some(_) => {}
-                    None => free.push((key, *value)),
-                }
-            }
-            let stored = free.iter().take_while(|(key, value)| {
-                let shard = self.locked(&mut locked, key);
-                self.sweep(shard, now, SWEPT_PER_ADDITION);
-                let claim = shard.claim(key, value, ttl, now, || self.reserve());
-                claim.is_some()
-            });
-            let stored = stored.count();
-            if stored == free.len() {
-                return Ok(ClaimAll::Claimed);
-            }
-            for (key, value) in &free[..stored] {
-                let (_, removed) = self.locked(&mut locked, key).remove(key, value, now);
-                self.release(removed);
-            }
-            drop(locked);
-            self.make_room(now)?;
-        }
-    }
-
-    /// The shard of `key`, which is one of these.
-    fn locked<'s, 'l>(&'s self, locked: &'l mut LockedShards<'s>, key: &Key) -> &'l mut Shard {
-        let at = place(key);
-        locked.entry(at).or_insert_with(|| lock(&self.all[at]))
-    }
-
     /// Runs `add`, which may add a record under `key`. `add` returns `None` if there is no room for the record.
     fn add<T>(
         &self,
@@ -353,9 +313,6 @@ impl Shards {
         Err(error.reason(reason).place("the memory store"))
     }
 }
-
-/// Shards by their places.
-type LockedShards<'s> = BTreeMap<usize, MutexGuard<'s, Shard>>;
 
 /// The place of the shard that holds `key`.
 fn place(key: &Key) -> usize {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::answer::{Claim, ClaimAll, Count, Entry, FencedClaim, Hint, Swap};
+use super::answer::{Claim, ClaimAll, ClaimAny, Count, Entry, FencedClaim, Hint, Swap};
 use super::contract::Store;
 use super::durability::Durability;
 use super::filter::{BloomFilter, BloomStats};
@@ -28,6 +28,7 @@ macro_rules! forward {
                 claim<'k, 'v>(key: &'k str, value: &'v Bytes, ttl: Duration) -> Result<Claim, StoreError>;
                 claim_fenced<'k, 'f, 'v>(key: &'k str, fence_key: &'f str, value: &'v Bytes, ttl: Duration) -> Result<FencedClaim, StoreError>;
                 claim_all<'c, 'k, 'v>(claims: &'c [(&'k str, &'v Bytes)], ttl: Duration) -> Result<ClaimAll, StoreError>;
+                claim_any<'c, 'k, 'v>(claims: &'c [(&'k str, &'v Bytes)], ttl: Duration) -> Result<ClaimAny, StoreError>;
                 replace<'k, 'e, 'v>(key: &'k str, expected: &'e Bytes, value: &'v Bytes, ttl: Duration) -> Result<Swap, StoreError>;
                 remove<'k, 'e>(key: &'k str, expected: &'e Bytes) -> Result<Swap, StoreError>;
                 get<'k>(key: &'k str) -> Result<Option<Entry>, StoreError>;
@@ -116,8 +117,8 @@ macro_rules! forward {
 /// # Overrides are bypassed
 ///
 /// An operation that is not overridden goes directly to the inner store, not through the overrides. If you override
-/// [`claim`](Self::claim), also override [`claim_all`](Self::claim_all), for example by the answer
-/// [`NotTogether`](super::ClaimAll::NotTogether), and [`claim_fenced`](Self::claim_fenced), for example by
+/// [`claim`](Self::claim), also override [`claim_all`](Self::claim_all) and [`claim_any`](Self::claim_any), for example by the
+/// answer `NotTogether`, and [`claim_fenced`](Self::claim_fenced), for example by
 /// [`claim_fenced_in_steps`](super::claim_fenced_in_steps); if you override [`replace`](Self::replace), also
 /// override [`replace_and_notify`](Self::replace_and_notify). If you change the form of keys
 /// or values, override every operation with a key or a value. With `#[deny(clippy::missing_trait_methods)]` on the `impl`,

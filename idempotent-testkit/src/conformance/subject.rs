@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use idempotent_runtime::store::{
-    BloomFilter, BloomStats, Claim, ClaimAll, Count, Cursor, Entry, FencedClaim, Hint, Page, Store,
-    StoreError, StoreErrorKind, Swap,
+    BloomFilter, BloomStats, Claim, ClaimAll, ClaimAny, Count, Cursor, Entry, FencedClaim, Hint,
+    Page, Store, StoreError, StoreErrorKind, Swap,
 };
 use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
@@ -58,6 +58,21 @@ impl Subject {
             Ok(ClaimAll::NotTogether) => Ok(None),
             Ok(answer) => Ok(Some(answer)),
             Err(error) => Err(failed("claim_all", &error)),
+        }
+    }
+
+    /// Claims the first free key by its value. `None`: the store does not look at the keys together.
+    pub(super) async fn claim_any(
+        &self,
+        claims: &[(String, Bytes)],
+        ttl: Duration,
+    ) -> Result<Option<ClaimAny>, String> {
+        let claims = claims.iter().map(|(key, value)| (&**key, value));
+        let claims: Vec<_> = claims.collect();
+        match self.store.claim_any(&claims, ttl).await {
+            Ok(ClaimAny::NotTogether) => Ok(None),
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => Err(failed("claim_any", &error)),
         }
     }
 

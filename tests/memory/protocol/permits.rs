@@ -15,6 +15,7 @@ use idempotent_runtime::{
     Error, Idempotency, MemoryStore, OnCancel, OnStoreError, Policy, Release, Renew, Settle,
     StoreErrorKind,
 };
+use support::required_only::RequiredOnly;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::protocol::guarded::{Guarded, forever, millis, secs};
@@ -270,9 +271,29 @@ async fn permits_stay_taken_for_at_least_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_permit_costs_one_round_trip_and_a_refusal_reads_the_others_at_once() {
+async fn a_permit_or_a_refusal_costs_one_round_trip() {
     let store = CountingStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy());
+    let mut all = Vec::new();
+    for _ in 0..3 {
+        store.reset();
+        all.push(held(&guarded).await);
+        assert_eq!((store.counts().claim_any, store.counts().total()), (1, 1));
+    }
+    store.reset();
+    assert_eq!(holders(&guarded).await, 3);
+    assert_eq!((store.counts().claim_any, store.counts().total()), (1, 1));
+    for permit in all {
+        permit.settle(true).await;
+    }
+    assert_eq!((store.counts().remove, store.counts().total()), (3, 4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_four_operations_a_free_permit_costs_one_round_trip_and_a_refusal_reads_the_others_at_once()
+ {
+    let store = CountingStore::new(MemoryStore::new());
+    let guarded = Guarded::on(RequiredOnly(store.clone()), policy());
     guarded.run(1, nothing()).await.unwrap();
     assert_eq!((store.counts().claim, store.counts().remove), (1, 1));
     assert_eq!(store.counts().total(), 2);
@@ -287,7 +308,10 @@ async fn a_free_permit_costs_one_round_trip_and_a_refusal_reads_the_others_at_on
     assert_eq!(store.counts().total(), 3);
 
     // Three answers, one after another: the claim, the other permits, and the claim of the one that is free.
-    let [here, there] = two_processes(policy());
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Delay(millis(5)));
+    let here = Guarded::on(RequiredOnly(store), policy());
+    let there = here.elsewhere();
     let _two = [held(&here).await, held(&here).await];
     let began = Instant::now();
     there.run(1, nothing()).await.unwrap();
@@ -326,13 +350,34 @@ async fn a_store_that_does_not_answer_decides_as_with_one_holder() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_answers_in_half_of_the_deadline_gives_permits() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Delay(millis(500)));
+    for guarded in [
+        Guarded::on(RequiredOnly(store.clone()), policy()),
+        Guarded::on(store, policy()),
+    ] {
+        let permit = held(&guarded).await;
+        permit.settle(true).await;
+        guarded.settled().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_reply_takes_no_second_permit() {
-    for fault in [Fault::LoseReply, Fault::ApplyThenHang] {
+    for (op, fault) in [Op::Claim, Op::ClaimAny]
+        .into_iter()
+        .flat_map(|op| [Fault::LoseReply, Fault::ApplyThenHang].map(|fault| (op, fault)))
+    {
         let store = FaultyStore::new(MemoryStore::new());
-        let guarded = Guarded::on(store.clone(), policy());
-        store.next(Op::Claim, fault);
+        let guarded = match op {
+            Op::Claim => Guarded::on(RequiredOnly(store.clone()), policy()),
+            _ => Guarded::on(store.clone(), policy()),
+        };
+        store.next(op, fault);
         let permit = held(&guarded).await;
         assert_eq!(store.remaining_faults(), 0);
+        guarded.settled().await;
         assert_eq!(free(&guarded.elsewhere()).await, 2);
         permit.settle(true).await;
         assert_eq!(free(&guarded.elsewhere()).await, 3);

@@ -9,6 +9,7 @@ use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 
 use crate::testkit::broken::{BrokenStore, Mistake};
 use crate::testkit::broken_fences::{BrokenFences, FenceMistake};
+use crate::testkit::broken_first_free::{BrokenFirstFree, FirstFreeMistake};
 use crate::testkit::broken_listings::{BrokenListings, ListMistake};
 use crate::testkit::broken_several::{BrokenSeveral, SeveralMistake};
 
@@ -136,6 +137,18 @@ mistakes! {
         all_free_keys_are_claimed;
 }
 
+mistakes! {
+    BrokenFirstFree FirstFreeMistake
+    a_claim_of_any_in_two_steps_is_found: LooksThenClaims fails
+        so_many_claims_of_any_win_as_keys_are_free;
+    a_second_key_of_a_repeated_claim_of_any_is_found: ClaimsAnother fails
+        a_repeated_claim_of_any_gets_the_same_place;
+    taken_keys_that_are_not_named_are_found: NamesTheFirst fails taken_keys_are_all_named;
+    a_renewing_claim_of_any_is_found: RenewsOwn fails a_repeated_claim_of_any_gets_the_same_place;
+    a_claim_of_any_that_is_stored_without_saying_so_is_found: NotTogetherButStored fails
+        the_first_free_key_is_claimed;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_correct_store_passes() {
     let none = BTreeSet::new();
@@ -144,6 +157,10 @@ async fn a_correct_store_passes() {
     assert_eq!(failed(|| BrokenFences::new(FenceMistake::None)).await, none);
     for mistake in [SeveralMistake::None, SeveralMistake::NotTogether] {
         let failed = failed(|| BrokenSeveral::new(mistake)).await;
+        assert_eq!(failed, none, "{mistake:?}");
+    }
+    for mistake in [FirstFreeMistake::None, FirstFreeMistake::NotTogether] {
+        let failed = failed(|| BrokenFirstFree::new(mistake)).await;
         assert_eq!(failed, none, "{mistake:?}");
     }
     for mistake in [ListMistake::None, ListMistake::CannotList] {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use idempotence_test_servers::{RedisCluster, RedisServer};
 use idempotent_redis::RedisStore;
 use idempotent_redis::redis::{cmd, from_redis_value};
-use idempotent_runtime::store::{Claim, ClaimAll, Swap};
+use idempotent_runtime::store::{Claim, ClaimAll, ClaimAny, Swap};
 use idempotent_runtime::{Store, StoreErrorKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -67,6 +67,8 @@ async fn several_keys_are_claimed_together_if_they_share_a_slot() {
     for store in [&store, &node.unwrap()] {
         let claim = store.claim_all(&apart, TTL).await;
         assert_eq!(claim.unwrap(), ClaimAll::NotTogether);
+        let claim = store.claim_any(&apart, TTL).await;
+        assert_eq!(claim.unwrap(), ClaimAny::NotTogether);
     }
     let [one, other] = ["a", "b"].map(|name| format!("{name}{{{one}}}"));
     let together = [(&*one, &value), (&*other, &value)];
@@ -75,6 +77,8 @@ async fn several_keys_are_claimed_together_if_they_share_a_slot() {
     let together = [(&*one, &done), (&*other, &done)];
     let claim = store.claim_all(&together, TTL).await;
     assert_eq!(claim.unwrap(), ClaimAll::Taken(0, VALUE));
+    let claim = store.claim_any(&together, TTL).await;
+    assert_eq!(claim.unwrap(), ClaimAny::Taken(vec![VALUE, VALUE]));
 }
 
 #[tokio::test]

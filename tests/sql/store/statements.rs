@@ -1,7 +1,7 @@
 //! How many statements an operation sends.
 
 use idempotent_runtime::sql::sqlx::{Executor, MySql, Postgres};
-use idempotent_runtime::store::{Claim, ClaimAll, Swap};
+use idempotent_runtime::store::{Claim, ClaimAll, ClaimAny, Swap};
 use idempotent_runtime::{MySqlStore, Store};
 
 use crate::store::databases::{Fresh, OTHER, TTL, VALUE, narrow, postgres};
@@ -27,6 +27,8 @@ async fn a_duplicate_writes_and_locks_nothing_on_postgres() {
         let claims = [("a", &other), ("key", &other)];
         let claim = store.claim_all(&claims, TTL).await;
         assert_eq!(claim.unwrap(), ClaimAll::Taken(1, VALUE));
+        let claim = store.claim_any(&claims[1..], TTL).await;
+        assert_eq!(claim.unwrap(), ClaimAny::Taken(vec![VALUE]));
         assert_eq!(Postgres::number(pool, LOCKED).await, 0);
     }
     // The usual statement for an upsert does write or lock.

@@ -15,6 +15,9 @@ pub trait Records: Run {
     /// The largest number of sends of one operation, including the first.
     const MAX_SENDS: u32 = 3;
 
+    /// Whether one statement claims the first free of several keys. By default `false`.
+    const CLAIMS_ANY: bool = false;
+
     /// The statements.
     const STATEMENTS: &'static Statements;
 
@@ -42,6 +45,19 @@ pub trait Records: Run {
         micros: i64,
     ) -> impl Future<Output = sqlx::Result<bool>> + Send;
 
+    /// Claims the first free key by one statement, unless a key has the caller's own value. Returns the keys with a record, by their
+    /// places and in their order: `None` for the own value, else the first `most` bytes of the other value. Is called only if
+    /// [`CLAIMS_ANY`](Self::CLAIMS_ANY).
+    fn claim_any(
+        connection: &mut Self::Connection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+        most: i32,
+    ) -> impl Future<Output = sqlx::Result<Vec<FoundKey>>> + Send {
+        let _ = (connection, claims, micros, most);
+        ready(Ok(Vec::new()))
+    }
+
     /// The first `most` rows whose keys are not before `first`, in the order of the bytes of their keys, expired rows included.
     fn list(
         connection: &mut Self::Connection,
@@ -49,6 +65,9 @@ pub trait Records: Run {
         most: i64,
     ) -> impl Future<Output = sqlx::Result<Vec<ListedRow>>> + Send;
 }
+
+/// The place of a key, and its record if another caller wrote it.
+pub(crate) type FoundKey = (usize, Option<Bytes>);
 
 /// The statements on one record. Each commits by itself, unless the connection is in a transaction.
 #[derive(Debug)]

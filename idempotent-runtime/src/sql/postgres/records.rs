@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use sqlx::{Error, PgConnection, Postgres, query_as, query_scalar};
 
-use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::records::{FoundKey, ListedRow, Records, Statements};
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 
@@ -47,6 +47,31 @@ WITH wanted AS (
 )
 SELECT CASE count(*) WHEN 0 THEN false WHEN cardinality($1) THEN true
     ELSE (count(*) || ' of the keys are free')::boolean END FROM claimed";
+
+/// $1 keys, $2 values, $3 microseconds, $4 bytes. Returns the places of the keys that have a record, with the first bytes of the values
+/// of other callers.
+///
+/// If another transaction claims the free key after the statement has begun, nothing is claimed, and the free key is not returned.
+const CLAIM_ANY: &str = "
+WITH wanted AS (
+    SELECT * FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS wanted (key, value, place)
+), taken AS (
+    SELECT place, CASE WHEN stored.value <> wanted.value
+        THEN substring(stored.value FROM 1 FOR $4::int) END AS other
+    FROM wanted JOIN idempotence AS stored ON stored.key = wanted.key
+    WHERE stored.expires_at > statement_timestamp()
+), claimed AS (
+    INSERT INTO idempotence AS old (key, value, expires_at)
+    SELECT key, value, statement_timestamp() + $3 * interval '1 microsecond' FROM wanted
+    WHERE place NOT IN (SELECT place FROM taken)
+        AND NOT EXISTS (SELECT FROM taken WHERE other IS NULL)
+    ORDER BY place LIMIT 1
+    ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value, expires_at = EXCLUDED.expires_at
+    WHERE old.expires_at <= statement_timestamp()
+    RETURNING key
+)
+SELECT place, NULL FROM wanted JOIN claimed USING (key) UNION ALL SELECT place, other FROM taken
+ORDER BY place";
 
 /// The cast of a text that is no value of the type.
 const NO_SUCH_VALUE: &str = "22P02";
@@ -86,6 +111,7 @@ SELECT key, substring(value FROM 1 FOR 512), (extract(epoch FROM expires_at - st
 FROM idempotence WHERE key >= $1 ORDER BY key LIMIT $2";
 
 impl Records for Postgres {
+    const CLAIMS_ANY: bool = true;
     const STATEMENTS: &'static Statements = &Statements {
         claim: FixedStatement::new(CLAIM, &[Key, New, Micros]),
         replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
@@ -110,6 +136,24 @@ impl Records for Postgres {
             }
             claimed => claimed,
         }
+    }
+
+    async fn claim_any(
+        connection: &mut PgConnection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+        most: i32,
+    ) -> sqlx::Result<Vec<FoundKey>> {
+        let (keys, values): (Vec<_>, Vec<_>) =
+            claims.iter().map(|(key, value)| (*key, &***value)).unzip();
+        let claim = query_as(CLAIM_ANY).bind(&keys).bind(&values);
+        let found: Vec<(i64, Option<Vec<u8>>)> =
+            claim.bind(micros).bind(most).fetch_all(connection).await?;
+        let found = found.into_iter().map(|(place, other)| {
+            let place = usize::try_from(place - 1).unwrap_or_default();
+            (place, other.map(Into::into))
+        });
+        Ok(found.collect())
     }
 
     async fn list(

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_as};
 
-use crate::sql::database::records::{ListedRow, Records, Statements};
+use crate::sql::database::records::{self, FoundKey, ListedRow, Records, Statements};
 use crate::sql::database::run::Run as _;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
@@ -60,6 +60,7 @@ const LIST: &str = concat!(
 impl Records for Sqlite {
     const ANSWERS_LATE: bool = false;
     const MAX_SENDS: u32 = 20;
+    const CLAIMS_ANY: bool = true;
     const STATEMENTS: &'static Statements = &Statements {
         claim: FixedStatement::new(CLAIM, &[Key, New, Micros]),
         replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
@@ -95,6 +96,42 @@ impl Records for Sqlite {
         ));
         let claimed = Self::execute(connection, claim).await?;
         Ok(claimed > 0)
+    }
+
+    /// The statement is followed by reads, because rows that it returns are not committed yet.
+    async fn claim_any(
+        connection: &mut SqliteConnection,
+        claims: &[(&str, &Bytes)],
+        micros: i64,
+        most: i32,
+    ) -> sqlx::Result<Vec<FoundKey>> {
+        let mut claim = QueryBuilder::new("WITH wanted (place, key, value) AS (");
+        claim.push_values((0_i64..).zip(claims), |mut row, (place, (key, value))| {
+            row.push_bind(place).push_bind(*key).push_bind(&***value);
+        });
+        claim.push(concat!(
+            "), taken AS (
+                SELECT wanted.place, stored.value = wanted.value AS is_own
+                FROM wanted JOIN idempotence AS stored ON stored.key = wanted.key
+                WHERE stored.expires_at > ",
+            sqlite_now!(),
+            ") INSERT INTO idempotence (key, value, expires_at) SELECT key, value, ",
+            sqlite_end!(""),
+        ));
+        claim.push_bind(micros).push(
+            " FROM wanted WHERE place NOT IN (SELECT place FROM taken)
+                AND NOT EXISTS (SELECT 1 FROM taken WHERE is_own)
+            ORDER BY place LIMIT 1
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at",
+        );
+        Self::execute(connection, claim).await?;
+        let mut found = Vec::new();
+        for (at, (key, value)) in claims.iter().enumerate() {
+            if let Some((stored, _)) = records::get::<Self>(connection, key, most).await? {
+                found.push((at, Some(stored).filter(|stored| stored != *value)));
+            }
+        }
+        Ok(found)
     }
 
     async fn list(

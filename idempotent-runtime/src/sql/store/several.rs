@@ -16,37 +16,29 @@ use tokio::sync::watch;
 use super::attempts::Attempts;
 use crate::sql::database::Database;
 use crate::sql::database::checkout::Checkout;
-use crate::sql::database::records;
+use crate::sql::database::records::{self, FoundKey};
 use crate::sql::database::time::micros;
 use crate::sql::failure;
-use crate::store::{ClaimAll, StoreError, StoreErrorKind};
+use crate::store::{ClaimAll, ClaimAny, StoreError, StoreErrorKind};
 use crate::sync::Mutex;
 
 type Claims = Arc<[(Box<str>, Bytes)]>;
 
 /// Claims all keys or none. If the statement claims none, one more statement for each key looks for the first key that has another
 /// record, of which it reads the first `most` bytes.
-pub(super) async fn claim<DB: Database>(
+pub(super) async fn claim_all<DB: Database>(
     pool: &Pool<DB>,
     late: &Arc<LateClaims>,
     claims: &[(&str, &Bytes)],
     ttl: Duration,
     most: i32,
 ) -> Result<ClaimAll, StoreError> {
-    let claims = claims
-        .iter()
-        .map(|(key, value)| ((*key).into(), (*value).clone()));
-    let claims: Claims = claims.collect();
+    let claims = owned(claims);
     let mut attempts = Attempts::new(pool);
     loop {
         let connection = attempts.acquire().await?;
-        let send = send(connection, Arc::clone(&claims), micros(ttl), most);
-        let (connection, answer) = SentClaim {
-            answer: Some(send.boxed()),
-            claims: Arc::clone(&claims),
-            late: Arc::clone(late),
-        }
-        .await;
+        let send = send_all(connection, Arc::clone(&claims), micros(ttl), most);
+        let (connection, answer) = SentClaim::new(send.boxed(), &claims, late).await;
         let is_unclear = attempts.may_be_applied() && matches!(answer, Ok(ClaimAll::NotTogether));
         if let Some(answer) = attempts.resolve(connection, answer.map(Some))? {
             if is_unclear {
@@ -58,6 +50,49 @@ pub(super) async fn claim<DB: Database>(
             return Ok(answer);
         }
     }
+}
+
+/// Claims the first free key. Reads the first `most` bytes of other records.
+pub(super) async fn claim_any<DB: Database>(
+    pool: &Pool<DB>,
+    late: &Arc<LateClaims>,
+    claims: &[(&str, &Bytes)],
+    ttl: Duration,
+    most: i32,
+) -> Result<ClaimAny, StoreError> {
+    if !DB::CLAIMS_ANY {
+        return Ok(ClaimAny::NotTogether);
+    }
+    let claims = owned(claims);
+    let mut attempts = Attempts::new(pool);
+    loop {
+        let connection = attempts.acquire().await?;
+        let send = send_any(connection, Arc::clone(&claims), micros(ttl), most);
+        let (connection, found) = SentClaim::new(send.boxed(), &claims, late).await;
+        let answer = found.map(|found| answer(found, claims.len()));
+        if let Some(answer) = attempts.resolve(connection, answer)? {
+            return Ok(answer);
+        }
+    }
+}
+
+/// `None` if a key was free, and other callers have claimed it.
+fn answer(found: Vec<FoundKey>, keys: usize) -> Option<ClaimAny> {
+    if let Some((own, _)) = found.iter().find(|(_, other)| other.is_none()) {
+        return Some(ClaimAny::Claimed(*own));
+    }
+    let others: Vec<_> = found.into_iter().filter_map(|(_, other)| other).collect();
+    (others.len() == keys).then_some(ClaimAny::Taken(others))
+}
+
+fn owned(claims: &[(&str, &Bytes)]) -> Claims {
+    let claims = claims.iter();
+    let claims = claims.map(|(key, value)| ((*key).into(), (*value).clone()));
+    claims.collect()
+}
+
+fn borrowed(claims: &Claims) -> Vec<(&str, &Bytes)> {
+    claims.iter().map(|(key, value)| (&**key, value)).collect()
 }
 
 /// The claims whose callers were dropped before the answer, and which may store their records later: for example those that wait for a
@@ -82,19 +117,33 @@ impl LateClaims {
     }
 }
 
-type Answered<DB> = (Checkout<DB>, sqlx::Result<ClaimAll>);
+type Answered<DB, T> = (Checkout<DB>, sqlx::Result<T>);
 
 /// A claim that was sent. If it is dropped, it runs to its end in the background.
-struct SentClaim<DB: Database> {
-    answer: Option<BoxFuture<'static, Answered<DB>>>,
+struct SentClaim<DB: Database, T: Send + 'static> {
+    answer: Option<BoxFuture<'static, Answered<DB, T>>>,
     claims: Claims,
     late: Arc<LateClaims>,
 }
 
-impl<DB: Database> Future for SentClaim<DB> {
-    type Output = Answered<DB>;
+impl<DB: Database, T: Send + 'static> SentClaim<DB, T> {
+    fn new(
+        answer: BoxFuture<'static, Answered<DB, T>>,
+        claims: &Claims,
+        late: &Arc<LateClaims>,
+    ) -> Self {
+        Self {
+            answer: Some(answer),
+            claims: Arc::clone(claims),
+            late: Arc::clone(late),
+        }
+    }
+}
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered<DB>> {
+impl<DB: Database, T: Send + 'static> Future for SentClaim<DB, T> {
+    type Output = Answered<DB, T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answered = match &mut self.answer {
             Some(answer) => ready!(answer.poll_unpin(cx)),
             None => return Poll::Pending,
@@ -104,7 +153,7 @@ impl<DB: Database> Future for SentClaim<DB> {
     }
 }
 
-impl<DB: Database> Drop for SentClaim<DB> {
+impl<DB: Database, T: Send + 'static> Drop for SentClaim<DB, T> {
     fn drop(&mut self) {
         if let (Some(answer), Ok(runtime)) = (self.answer.take(), Handle::try_current()) {
             let (running, end) = watch::channel(());
@@ -122,15 +171,14 @@ impl<DB: Database> Drop for SentClaim<DB> {
 }
 
 /// If no key has another record afterwards, the caller claims one key after another.
-async fn send<DB: Database>(
+async fn send_all<DB: Database>(
     mut connection: Checkout<DB>,
     claims: Claims,
     micros: i64,
     most: i32,
-) -> Answered<DB> {
+) -> Answered<DB, ClaimAll> {
     let answer = async {
-        let wanted: Vec<_> = claims.iter().map(|(key, value)| (&**key, value)).collect();
-        if DB::claim_all(&mut connection, &wanted, micros).await? {
+        if DB::claim_all(&mut connection, &borrowed(&claims), micros).await? {
             return Ok(ClaimAll::Claimed);
         }
         let mut own = 0;
@@ -148,4 +196,14 @@ async fn send<DB: Database>(
     }
     .await;
     (connection, answer)
+}
+
+async fn send_any<DB: Database>(
+    mut connection: Checkout<DB>,
+    claims: Claims,
+    micros: i64,
+    most: i32,
+) -> Answered<DB, Vec<FoundKey>> {
+    let found = DB::claim_any(&mut connection, &borrowed(&claims), micros, most).await;
+    (connection, found)
 }

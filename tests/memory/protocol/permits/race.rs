@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use idempotent_runtime::MemoryStore;
-use idempotent_runtime::store::{Bytes, Claim, Store, StoreError, Wrap, async_trait};
+use idempotent_runtime::store::{Bytes, Claim, ClaimAny, Store, StoreError, Wrap, async_trait};
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -32,6 +32,10 @@ impl Wrap for LooksThenPuts {
         yield_now().await;
         self.0.claim(key, value, ttl).await?;
         Ok(Claim::Claimed)
+    }
+
+    async fn claim_any(&self, _: &[(&str, &Bytes)], _: Duration) -> Result<ClaimAny, StoreError> {
+        Ok(ClaimAny::NotTogether)
     }
 }
 

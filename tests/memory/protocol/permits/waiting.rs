@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotent_runtime::MemoryStore;
-use idempotent_runtime::store::{Bytes, Claim, Store, StoreError, Swap, Wrap, async_trait};
+use idempotent_runtime::store::{
+    Bytes, Claim, ClaimAny, Store, StoreError, Swap, Wrap, async_trait,
+};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::{held, holders, nothing, policy, two_processes};
+use super::{free, held, holders, nothing, policy, two_processes};
 use crate::protocol::guarded::{Guarded, millis, secs};
 use crate::protocol::observed::Observed;
 
@@ -56,6 +58,17 @@ impl Wrap for Notifying {
         let claim = (key.to_owned(), value.clone());
         self.claims.lock().unwrap().push(claim);
         self.store.claim(key, value, ttl).await
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        let all = claims.iter();
+        let all = all.map(|(key, value)| ((*key).to_owned(), Bytes::clone(value)));
+        self.claims.lock().unwrap().extend(all);
+        self.store.claim_any(claims, ttl).await
     }
 
     async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
@@ -121,6 +134,20 @@ async fn a_late_copy_of_its_own_claim_takes_no_permit_from_a_waiting_call() {
     };
     let (ran, woken) = tokio::join!(waiting, network);
     assert!(ran - woken < millis(2), "{:?}", ran - woken);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_copy_of_the_message_of_a_call_with_a_permit_takes_no_other() {
+    let store = Arc::new(Notifying::default());
+    let here = Guarded::on(Arc::clone(&store), policy());
+    let permit = held(&here).await;
+    let claims = store.claims.lock().unwrap().clone();
+    let claims: Vec<_> = claims.iter().map(|(key, value)| (&**key, value)).collect();
+    let copy = store.store.claim_any(&claims, secs(11)).await.unwrap();
+    assert_eq!(copy, ClaimAny::Claimed(0));
+    assert_eq!(free(&here).await, 2);
+    permit.settle(true).await;
+    assert_eq!(free(&here).await, 3);
 }
 
 #[tokio::test(start_paused = true)]
