@@ -58,7 +58,7 @@ impl Shape {
         Self { bits, hashes }
     }
 
-    /// The number of bits that a bucket with these settings needs; it may exceed [`MOST_BITS`].
+    /// The number of bits that a bucket with these settings needs; it may exceed `MOST_BITS`.
     pub fn bits(capacity: u64, error_rate: f64) -> f64 {
         let ln_2 = std::f64::consts::LN_2;
         (float(capacity) * -(error_rate / 2.0).ln() / (ln_2 * ln_2)).ceil()
