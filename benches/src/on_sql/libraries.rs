@@ -134,7 +134,7 @@ impl Upload for Through<Deadpool> {
         }
         if let Some(put) = put {
             let (key, value) = row(user_id, &file_md5);
-            let put = tx.execute(&put, &[&key, &value, &micros()]).await;
+            let put = Transaction::execute(&tx, &put, &[&key, &value, &micros()]).await;
             assert_eq!(put.expect("an answer"), 1, "the order is made");
             order(&tx, &insert, user_id).await;
         }
