@@ -40,14 +40,12 @@ impl BrokenFirstFree {
     ) -> Result<ClaimAny, StoreError> {
         let mut taken = Vec::new();
         for (at, (key, value)) in claims.iter().enumerate() {
-            match self.store.get(key).await? {
-                Some(entry) => taken.push(entry.value),
-                None => {
-                    yield_now().await;
-                    self.store.claim(key, value, ttl).await?;
-                    return Ok(ClaimAny::Claimed(at));
-                }
-            }
+            let Some(entry) = self.store.get(key).await? else {
+                yield_now().await;
+                self.store.claim(key, value, ttl).await?;
+                return Ok(ClaimAny::Claimed(at));
+            };
+            taken.push(entry.value);
         }
         Ok(ClaimAny::Taken(taken))
     }
