@@ -1,11 +1,11 @@
 //! Transactions that wait go together: each is an operation of one transaction, and is answered by itself.
 //!
-//! A few are sent alone at once. While these have no answer, later ones wait for the first answer, and share the next request. etcd compares
-//! all of a transaction before it changes anything, and takes no key twice, so the keys of a request differ.
+//! A few are sent alone at once. While these have no answer, later ones wait for the first answer, and share the next request. A caller
+//! that nobody polls does not see its answer, so a task also sends those that have waited for too long. etcd compares all of a
+//! transaction before it changes anything, and takes no key twice, so the keys of a request differ.
 
 use std::collections::HashSet;
 use std::mem;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use idempotent_runtime::store::StoreErrorKind;
 use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tonic::Status;
 
 use crate::client::Client;
@@ -23,7 +23,7 @@ use crate::wire::{Op, Txn, TxnReply};
 
 /// How many requests may have no answer before later transactions wait.
 const ALONE: usize = 4;
-/// A request that has no answer after this time does not hold up others.
+/// How often the task sends what waits.
 const OVERDUE: Duration = Duration::from_millis(200);
 /// The most transactions in a request: with their own operations, etcd takes 128.
 const MOST: usize = 100;
@@ -42,6 +42,8 @@ pub(crate) struct Batches {
 struct Queue {
     waiting: Vec<Waiting>,
     unanswered: usize,
+    /// Whether a task sends the transactions that wait for too long.
+    has_timer: bool,
 }
 
 type Waiting = (Txn, oneshot::Sender<Answer>);
@@ -64,9 +66,13 @@ impl Batches {
     /// Sends a transaction, alone or with others.
     pub(crate) async fn send(&self, txn: Txn) -> Result<TxnReply, Status> {
         let waiting = self.lock().enter(&txn);
-        let Some(answer) = waiting else {
-            return self.hold(self.client.call(txn)).await;
+        let Some((answer, needs_timer)) = waiting else {
+            let _counted = Counted(self);
+            return self.client.call(txn).await;
         };
+        if needs_timer {
+            self.runtime.spawn(self.clone().send_overdue());
+        }
         match answer.await {
             Ok(Some(answer)) => answer,
             Ok(None) => self.client.call(txn).await,
@@ -74,15 +80,18 @@ impl Batches {
         }
     }
 
-    /// Waits for an answer. Until then, or until it is overdue, the request counts as unanswered.
-    async fn hold<T>(&self, request: impl Future<Output = T>) -> T {
-        let counted = Counted(self);
-        let mut request = pin!(request);
-        if let Ok(answer) = timeout(OVERDUE, &mut request).await {
-            return answer;
+    /// Sends the transactions that wait, from time to time, as long as some wait.
+    async fn send_overdue(self) {
+        loop {
+            sleep(OVERDUE).await;
+            let batch = self.lock().take_overdue();
+            let Some(batch) = batch else {
+                return;
+            };
+            let batches = self.clone();
+            self.runtime
+                .spawn(async move { batches.send_batch(batch).await });
         }
-        drop(counted);
-        request.await
     }
 
     /// Sends transactions together, unless all callers have gone.
@@ -119,15 +128,22 @@ impl Batches {
 }
 
 impl Queue {
-    /// `None`: the transaction is sent now. If not, it waits.
-    fn enter(&mut self, txn: &Txn) -> Option<oneshot::Receiver<Answer>> {
+    /// `None`: the transaction is sent now. If not, it waits, and perhaps needs the task that sends what waits for too long.
+    fn enter(&mut self, txn: &Txn) -> Option<(oneshot::Receiver<Answer>, bool)> {
         if self.unanswered < ALONE {
             self.unanswered += 1;
             return None;
         }
         let (sender, receiver) = oneshot::channel();
         self.waiting.push((txn.clone(), sender));
-        Some(receiver)
+        Some((receiver, !mem::replace(&mut self.has_timer, true)))
+    }
+
+    /// The transactions that the task sends. `None`: the task ends.
+    fn take_overdue(&mut self) -> Option<Vec<Waiting>> {
+        let batch = self.take();
+        self.has_timer = !batch.is_empty();
+        self.has_timer.then_some(batch)
     }
 
     /// The transactions of the next request: their keys differ.
@@ -164,7 +180,8 @@ impl Drop for Counted<'_> {
         drop(queue);
         let batches = self.0.clone();
         self.0.runtime.spawn(async move {
-            batches.hold(batches.send_batch(batch)).await;
+            let _counted = Counted(&batches);
+            batches.send_batch(batch).await;
         });
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{join, join_all};
 use idempotence::store::{Bytes, Claim, Swap};
 use idempotence::{EtcdStore, Store as _};
 use idempotence_test_servers::EtcdCluster;
+use tokio::time::timeout;
 
 use crate::leases::revoke_all;
 use crate::requests::started;
@@ -55,5 +57,25 @@ async fn operations_that_wait_go_together_and_each_gets_its_answer() {
     });
     for (at, claimed) in join_all(claims).await.into_iter().enumerate() {
         assert_eq!(claimed.is_ok(), at != 100, "{at}: {claimed:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_nobody_polls_hold_up_no_other_caller() {
+    let cluster = EtcdCluster::start(1).unwrap();
+    let store = EtcdStore::connect(&cluster.url()).await.unwrap();
+    let mine = Bytes::from_static(b"mine!");
+    // Later claims find the lease, so their first poll sends them.
+    store.claim("first", &mine, MINUTE).await.unwrap();
+    let keys: Vec<_> = (0..8).map(|key| format!("idle:{key}")).collect();
+    let claims = keys.iter().map(|key| store.claim(key, &mine, MINUTE));
+    let mut idle: Vec<_> = claims.collect();
+    for claim in &mut idle {
+        assert!(claim.now_or_never().is_none());
+    }
+    let other = timeout(MINUTE, store.claim("other", &mine, MINUTE)).await;
+    assert_eq!(other.unwrap().unwrap(), Claim::Claimed);
+    for claim in join_all(idle).await {
+        assert_eq!(claim.unwrap(), Claim::Claimed);
     }
 }
