@@ -25,7 +25,7 @@ impl DrainError {
 impl Idempotency {
     /// Waits for background work, for at most `timeout`: bodies that run to their end after their caller dropped the call
     /// (`on_cancel = "finish"`), records that are not settled yet (`settle = "background"`, or a store that did not answer in time), and
-    /// requests that are undone because their answer did not come in time. Without it a claim that arrives late keeps its key.
+    /// requests that are undone because their answer did not come in time. Without it a claim that arrives late keeps its key until its lease ends.
     ///
     /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request, and in a program that ends
     /// after its call, such as a cron job, also after an error.

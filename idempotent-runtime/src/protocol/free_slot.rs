@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use crate::error::Error;
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::expiry;
 use crate::protocol::fence;
@@ -17,6 +18,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::permit::{PermitRound, TakenKey, any_slot};
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::StoreAttempt;
+use crate::protocol::seen::SeenRecord;
 use crate::protocol::stuck;
 use crate::protocol::waiter::Waiter;
 use crate::store::{ClaimAny, StoreErrorKind};
@@ -54,7 +56,7 @@ impl Waiter {
     /// Claims the first free slot, from a random slot on.
     async fn claim_any(&mut self) -> Found {
         let leases = slots(&self.lease);
-        let [first, _, ..] = &*leases else {
+        let Some(first) = leases.first().filter(|_| leases.len() <= MOST_TOGETHER) else {
             return Found::Unknown;
         };
         let guard = |lease| ClaimGuard::of_waiter(lease, None);
@@ -78,26 +80,21 @@ impl Waiter {
                 }
             }
             Ok(ClaimAny::Taken(records)) if records.len() == leases.len() => {
-                let mut taken = Vec::new();
-                for (lease, record) in leases.iter().zip(records) {
-                    let record = expiry::look(lease, record, &self.backoff()).await;
-                    let refusal = Refusal::from_record(lease, &record, false);
-                    taken.push(TakenKey { record, refusal });
-                }
+                let mut found = leases.iter().zip(&records);
                 // The records of other keys are the answer to another request, so a claim may be stored.
-                if !taken.iter().all(is_of_another_key) {
+                if !found.all(|(lease, record)| is_foreign(lease, record)) {
                     guards.iter_mut().for_each(ClaimGuard::note_unstored);
                 }
                 drop(guards);
-                return self.judge_taken(&leases, taken).await;
+                return self.judge_taken(&leases, records).await;
             }
             Ok(ClaimAny::NotTogether) => {
                 guards.iter_mut().for_each(ClaimGuard::note_unstored);
                 return Found::Unknown;
             }
+            // A client that repeats commands may have stored a claim before: the call then finds it.
             Err(error) if error.kind() != StoreErrorKind::Unknown => {
                 guards.iter_mut().for_each(ClaimGuard::note_unstored);
-                return Found::Unknown;
             }
             // The claims may be stored: dropping the guards withdraws them.
             _ => {}
@@ -106,18 +103,27 @@ impl Waiter {
         Found::Unknown
     }
 
-    async fn judge_taken(&mut self, leases: &[Arc<Lease>], taken: Vec<TakenKey>) -> Found {
-        for (lease, TakenKey { record, refusal }) in leases.iter().zip(&taken) {
-            if self.refused_claims.contains(record.bytes()) {
-                let removal = Box::pin(fence::withdraw(lease, record.bytes()));
-                return match self.backoff().attempt(removal).await {
-                    Ok(_) => Found::Copy,
-                    Err(_) => Found::Unknown,
-                };
-            }
-            stuck::report(lease, record, refusal);
-        }
+    /// Judges the records of all slots.
+    async fn judge_taken(&mut self, leases: &[Arc<Lease>], records: Vec<Bytes>) -> Found {
+        let mut found = leases.iter().zip(&records);
+        let copy = found.find(|(_, record)| self.refused_claims.contains(record));
         self.note_refused(leases);
+        let backoff = self.backoff();
+        if let Some((lease, record)) = copy {
+            let removal = Box::pin(fence::withdraw(lease, record));
+            return match backoff.attempt(removal).await {
+                Ok(_) => Found::Copy,
+                Err(_) => Found::Unknown,
+            };
+        }
+        let found = leases.iter().zip(records);
+        let looks = found.map(async |(lease, record)| {
+            let record = expiry::look(lease, record, &backoff).await;
+            let refusal = Refusal::from_record(lease, &record, false);
+            stuck::report(lease, &record, &refusal);
+            TakenKey { record, refusal }
+        });
+        let taken = join_all(looks).await;
         PermitRound::all_taken(taken).map_or(Found::Unknown, Found::Taken)
     }
 
@@ -131,8 +137,9 @@ impl Waiter {
     }
 }
 
-fn is_of_another_key(taken: &TakenKey) -> bool {
-    matches!(taken.refusal.plain_error(), Some(Error::ForeignRecord(_)))
+fn is_foreign(lease: &Lease, record: &Bytes) -> bool {
+    let record = SeenRecord::new(lease.key(), record.clone());
+    record.read(lease.call().shared.records()).is_none()
 }
 
 /// A claim of each slot, from a random slot on. Each has a state of its own, so each can be withdrawn while the call goes on.
@@ -146,5 +153,7 @@ fn slots(lease: &Arc<Lease>) -> Vec<Arc<Lease>> {
     slots.map(claim).collect()
 }
 
+/// A key with more permits is claimed slot by slot, because a claim without an answer needs a withdrawal of each slot.
+const MOST_TOGETHER: usize = 16;
 /// So many rounds of a call that waits are remembered.
 const MOST_ROUNDS: usize = 16;

@@ -4,9 +4,9 @@
 //! others differ in their last byte. A call claims one slot by the protocol of a call with one key. So the
 //! slot of a killed holder becomes free with its lease, and calls of a program without permits count as the holder of slot 0.
 //!
-//! A call claims [the first free slot](crate::protocol::free_slot) in one round trip, if the store can do so. If not, and from an unanswered
-//! claim on, it needs no more than the four operations: it claims any slot first. If it is taken, the call reads all others at once, and claims those that are free, until it gets one. A
-//! round ends when all are taken: the call is refused, or waits and begins the next round at the slot that was reported as free.
+//! A call claims [the first free slot](crate::protocol::free_slot) in one round trip. If the store cannot do so, or does not
+//! answer, or the key has more than 16 slots, the call claims one slot after another: any slot first. If that slot is taken, the call reads all
+//! others at once, and claims those that are free, until it gets one. A round ends when all are taken: the call is refused, or waits and begins the next round at the slot that was reported as free.
 //! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it. If a call claims
 //! slot by slot, and the store applies a claim of another slot late, after the call has got one, that slot is taken until its lease ends.
 

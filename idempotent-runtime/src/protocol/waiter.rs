@@ -31,7 +31,7 @@ pub(crate) struct Waiter {
     /// The round of a call with permits.
     pub(crate) permit_round: Option<PermitRound>,
     pub(crate) last_holder: LastHolder,
-    /// The claims of this call that were answered with "taken". A copy of such a claim may reach the store later.
+    /// The claims of this call that have failed, or have no answer. A copy of such a claim may reach the store later.
     pub(crate) refused_claims: Vec<Bytes>,
     has_ended: bool,
 }

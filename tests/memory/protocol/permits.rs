@@ -201,24 +201,49 @@ async fn a_permit_whose_outcome_is_unknown_is_held_for_its_ttl() {
     export(Ok(())).await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn each_holder_that_does_not_renew_is_reported_once() {
-    let dead = Guarded::in_memory(policy());
-    let all = [held(&dead).await, held(&dead).await, held(&dead).await];
-    let keys = dead.store.list("idem:", None, 10).await.unwrap().unwrap();
+/// Three holders, whose process claimed their permits 6 s ago, for 11 s, and renewed none.
+async fn die_with_all_permits(guarded: &Guarded) {
+    let all = [
+        held(guarded).await,
+        held(guarded).await,
+        held(guarded).await,
+    ];
+    let keys = guarded
+        .store
+        .list("idem:", None, 10)
+        .await
+        .unwrap()
+        .unwrap();
     for permit in all {
         permit.settle(true).await;
     }
-    // Their process claimed them 6 s ago, for 11 s, and renewed none.
     let since = humantime::format_rfc3339_millis(SystemTime::now() - secs(6));
     for (number, key) in keys.records.iter().enumerate() {
         let record = format!(
             "idem1 R owner=0000000000000000000000000000000{number} payload=- since={since} for=11000ms by=web-3:4242 codec=-\n"
         );
         let record = Bytes::from(record);
-        let claim = dead.store.claim(&key.key, &record, secs(5)).await;
+        let claim = guarded.store.claim(&key.key, &record, secs(5)).await;
         assert_eq!(claim.unwrap(), Claim::Claimed);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn holders_that_may_be_dead_are_asked_for_at_once() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy());
+    die_with_all_permits(&guarded).await;
+    store.always(Op::Get, Fault::Delay(millis(5)));
+    let began = Instant::now();
+    assert_eq!(holders(&guarded).await, 3);
+    let took = began.elapsed();
+    assert!(took >= millis(5) && took < millis(10), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_holder_that_does_not_renew_is_reported_once() {
+    let dead = Guarded::in_memory(policy());
+    die_with_all_permits(&dead).await;
     let observed = Observed::default();
     let here = observed.on(&dead);
     for _ in 0..5 {
