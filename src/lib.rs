@@ -109,10 +109,13 @@ pub mod sql {
 #[doc = include_str!("links.md")]
 #[doc = include_str!("../docs/guide/store.md")]
 pub mod store {
-    #[cfg(feature = "redis")]
-    #[doc(inline)]
-    pub use idempotent_redis as redis;
     pub use idempotent_runtime::store::*;
+
+    /// Records in Redis, or in a server that speaks its protocol, such as Valkey, and the client library of the store.
+    #[cfg(feature = "redis")]
+    pub mod redis {
+        pub use idempotent_redis::{RedisConnection, RedisOptions, RedisStore, redis};
+    }
 }
 
 #[cfg(feature = "testkit")]

@@ -69,7 +69,7 @@ fn meaning(state: State) -> &'static str {
         }
         State::Late => {
             "its holder should have renewed the key already: its process was killed, or its calls have `renew = false`; \
-             with `release = false` it may have ended"
+             a call with `release = false` may run, or may have ended"
         }
         State::Done => {
             "the call has ended with success; an equal call is refused or gets its result"

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use ::redis::Value;
 use bytes::Bytes;
-use idempotent_runtime::port::redis::with_kind;
 use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 use crate::client::connection_like::StoreClient;
@@ -233,7 +232,7 @@ impl RecordCommands {
 /// refuses `SET NX GET` even if the stored record is the same.)
 fn claim_again_if_full(error: StoreError) -> StoreError {
     match error.kind() {
-        StoreErrorKind::Full => with_kind(error, StoreErrorKind::NotApplied),
+        StoreErrorKind::Full => error.with_kind(StoreErrorKind::NotApplied),
         _ => error,
     }
 }

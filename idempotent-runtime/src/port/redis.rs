@@ -47,11 +47,6 @@ pub fn server_error(
     StoreError::of_server(kind, source)
 }
 
-/// The same error as an error of another kind.
-pub fn with_kind(error: StoreError, kind: StoreErrorKind) -> StoreError {
-    error.with_kind(kind)
-}
-
 /// The error of a key under which another program has stored something.
 pub fn foreign_record(error: StoreError) -> StoreError {
     error.foreign_record()

@@ -4,7 +4,7 @@ use actix_web::web::Json;
 use idempotent_runtime::port::http::{ReplayValue, Storable};
 use serde::Serialize;
 
-/// A [`Value`] in a `Json` of actix.
+/// A [`ReplayValue`] in a `Json` of actix.
 #[derive(Debug)]
 pub struct InWebJson;
 

@@ -21,16 +21,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::response::headers;
 
-/// A [`Value`] in a `Json`.
+/// A [`ReplayValue`] in a `Json`.
 #[derive(Debug)]
 pub struct InJson;
-/// A [`Value`] that is a status.
+/// A [`ReplayValue`] that is a status.
 #[derive(Debug)]
 pub struct InStatus;
-/// A [`Value`] that is a map of headers.
+/// A [`ReplayValue`] that is a map of headers.
 #[derive(Debug)]
 pub struct InHeaders;
-/// A [`Value`] after a status, after headers, or after both.
+/// A [`ReplayValue`] after a status, after headers, or after both.
 #[derive(Debug)]
 pub struct After<Parts, Via>(PhantomData<(Parts, Via)>);
 

@@ -4,7 +4,7 @@ use ::tonic::Response;
 use idempotent_runtime::port::http::{ReplayValue, Storable};
 use serde::Serialize;
 
-/// A [`Value`] that is the message of a `Response`, which is stored without its metadata.
+/// A [`ReplayValue`] that is the message of a `Response`, which is stored without its metadata.
 #[derive(Debug)]
 pub struct InResponse;
 
