@@ -46,7 +46,7 @@ impl Error {
     }
 
     /// Whether a front end should show no message, because an earlier request of the same user replaces this request, for
-    /// example after a double click.
+    /// example after a double click. Not if the call waits for a permit, or for a key of `also`, which other requests have.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -84,8 +84,9 @@ impl Error {
     }
 
     /// The row of this kind of error.
-    pub(crate) const fn facts(&self) -> &'static Facts {
+    pub(crate) fn facts(&self) -> &'static Facts {
         match self {
+            Self::InProgress(running) if running.is_of_another_request() => &KEY_IN_USE,
             Self::InProgress(_) => &IN_PROGRESS,
             Self::AlreadyDone(_) => &ALREADY_DONE,
             Self::Taken(_) => &TAKEN,
@@ -193,6 +194,16 @@ const IN_PROGRESS: Facts = Facts {
     zh_title: "相同的请求正在处理",
     en: "Your request is being processed. Please do not send it again.",
     zh_hans: "系统正在处理中，请勿重复操作",
+};
+
+/// The key of another request is in use, so nobody does the work of this request.
+const KEY_IN_USE: Facts = Facts {
+    silent: false,
+    title: "Another request is being processed",
+    zh_title: "其他请求正在处理",
+    en: "Another request is being processed. Please try again in a moment.",
+    zh_hans: "系统正在处理其他请求，请稍后重试",
+    ..IN_PROGRESS
 };
 
 const ALREADY_DONE: Facts = Facts {

@@ -75,6 +75,11 @@ impl Duplicate {
         self
     }
 
+    /// Whether the key is taken by a call that does not do the work of the refused call: the call needs a permit, or a key of `also`.
+    pub(crate) fn is_of_another_request(&self) -> bool {
+        self.0.holders > 1 || self.0.further.is_some()
+    }
+
     /// The state of the equal call.
     pub fn state(&self) -> DuplicateState {
         self.0.state

@@ -156,7 +156,7 @@ impl fmt::Display for Sentence<'_> {
 
 impl EventKind {
     /// The kind for a call that ends with this error.
-    const fn from_error(error: &Error) -> Self {
+    fn from_error(error: &Error) -> Self {
         match error.facts().group {
             Group::Running => Self::InProgress,
             Group::Done => Self::Done,
@@ -172,7 +172,7 @@ impl EventKind {
     }
 
     /// The kind for an operation that ends with this error.
-    const fn of_operation(error: &Error) -> Self {
+    fn of_operation(error: &Error) -> Self {
         match error.facts().group {
             Group::Token => Self::TokenRejected,
             Group::Limit => Self::LimitReached,

@@ -46,6 +46,24 @@ fn clients_do_not_wait_for_the_key_of_an_ended_call() {
 }
 
 #[test]
+fn a_request_that_nobody_does_is_not_silent_and_is_asked_to_come_again() {
+    let samples = Error::samples();
+    let running = |error: &&Error| matches!(error, Error::InProgress(_));
+    let mut error = samples.iter().find(running).expect("a sample").clone();
+    assert!(error.is_silent());
+    let code = error.code();
+    if let Error::InProgress(running) = &mut error {
+        *running = running.clone().held_by(3);
+    }
+    assert!(!error.is_silent());
+    assert_eq!(
+        (error.code(), error.client_action()),
+        (code, ClientAction::Wait)
+    );
+    assert!(error.text(Lang::En).contains("try again"));
+}
+
+#[test]
 fn every_error_has_a_text_in_both_languages() {
     for error in Error::samples() {
         let (en, zh_hans) = (error.text(Lang::En), error.text(Lang::ZhHans));
