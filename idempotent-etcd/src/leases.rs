@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
-use tokio::task::JoinHandle;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 
@@ -38,6 +38,7 @@ const MANY: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Leases {
     client: Arc<Client>,
+    runtime: Handle,
     shared: Mutex<HashMap<u64, Arc<Slot>>>,
 }
 
@@ -67,9 +68,13 @@ impl Granted {
 }
 
 impl Leases {
+    /// # Panics
+    ///
+    /// Outside of a runtime of tokio.
     pub(crate) fn new(client: Arc<Client>) -> Self {
         Self {
             client,
+            runtime: Handle::current(),
             shared: Mutex::default(),
         }
     }
@@ -82,38 +87,44 @@ impl Leases {
         if let Some((id, remains)) = slot.lasting(ttl) {
             let is_nearly_over = remains < ttl + Duration::from_secs(window) / 2;
             if is_nearly_over && let Ok(lock) = Arc::clone(&slot.granting).try_lock_owned() {
-                // A failure shows again when a claim needs the lease.
-                drop(self.grant(&slot, lock, seconds + window));
+                let client = Arc::clone(&self.client);
+                self.runtime.spawn(async move {
+                    let _lock = lock;
+                    // A failure shows again when a claim needs the lease.
+                    let _ = grant(&client, &slot, seconds + window).await;
+                });
             }
             return Ok(id);
         }
-        let lock = Arc::clone(&slot.granting).lock_owned().await;
-        // Another call may have granted it meanwhile.
-        if let Some((id, _)) = slot.lasting(ttl) {
-            return Ok(id);
-        }
-        match self.grant(&slot, lock, seconds + window).await {
+        match self.granted(slot, ttl, seconds + window).await {
             Ok(granted) => granted.map_err(|status| unsent(&status)),
             Err(_) => Err(unsent(&Status::aborted("the runtime ends"))),
         }
     }
 
-    /// Grants a lease, in a task, because a dropped call would lose a lease that the next call needs.
-    fn grant(
+    /// Grants a lease when no other call does. A task takes the lock, because a caller that nobody polls would keep it. The task goes on
+    /// without its caller, because the next call needs the lease.
+    fn granted(
         &self,
-        slot: &Arc<Slot>,
-        lock: OwnedMutexGuard<()>,
+        slot: Arc<Slot>,
+        ttl: Duration,
         seconds: u64,
-    ) -> JoinHandle<Result<i64, Status>> {
-        let (client, slot) = (Arc::clone(&self.client), Arc::clone(slot));
-        tokio::spawn(async move {
-            let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
-            let (lease, asked) = ask(&client, Grant { ttl }).await?;
-            let (id, lasts) = (lease.id, lease.lasts());
-            *slot.newest() = Some(Granted { id, lasts, asked });
-            drop(lock);
-            Ok(id)
-        })
+    ) -> oneshot::Receiver<Result<i64, Status>> {
+        let (mut caller, granted) = oneshot::channel();
+        let client = Arc::clone(&self.client);
+        self.runtime.spawn(async move {
+            let _lock = tokio::select! {
+                lock = slot.granting.lock() => lock,
+                () = caller.closed() => return,
+            };
+            // Another call may have granted it meanwhile.
+            let granted = match slot.lasting(ttl) {
+                Some((id, _)) => Ok(id),
+                None => grant(&client, &slot, seconds).await,
+            };
+            let _ = caller.send(granted);
+        });
+        granted
     }
 
     /// Forgets leases, of which the server no longer has one.
@@ -156,6 +167,15 @@ fn times(ttl: Duration) -> (u64, u64) {
     let window = (ttl / SHARE).as_secs().max(1);
     let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     (window, seconds.div_ceil(window) * window)
+}
+
+/// Grants a lease. The caller has locked the slot.
+async fn grant(client: &Client, slot: &Slot, seconds: u64) -> Result<i64, Status> {
+    let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let (lease, asked) = ask(client, Grant { ttl }).await?;
+    let (id, lasts) = (lease.id, lease.lasts());
+    *slot.newest() = Some(Granted { id, lasts, asked });
+    Ok(id)
 }
 
 /// Asks for a lease. A member that does not answer soon is left for the next: a lease that nobody uses does no harm.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use idempotence::store::{Bytes, Claim, Swap};
 use idempotence::{DuplicateState, EtcdStore, Idempotency, Store as _};
 use idempotence_test_servers::{EtcdCluster, EtcdMember};
@@ -19,7 +21,7 @@ async fn claims_of_one_time_to_live_share_a_lease() {
     for round in 0..20 {
         let keys: Vec<_> = (0..20).map(|key| format!("{round}:{key}")).collect();
         let claims = keys.iter().map(|key| store.claim(key, &VALUE, MINUTE));
-        for claim in futures_util::future::join_all(claims).await {
+        for claim in join_all(claims).await {
             assert_eq!(claim.unwrap(), Claim::Claimed);
         }
     }
@@ -55,6 +57,27 @@ async fn an_operation_whose_lease_is_lost_gets_another() {
             store.replace(&key, &VALUE, &VALUE, MINUTE).await.unwrap(),
             Swap::Absent
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_that_nobody_polls_do_not_hold_up_a_lease() {
+    let cluster = EtcdCluster::start(1).unwrap();
+    let store = EtcdStore::connect(&cluster.url()).await.unwrap();
+    let keys: Vec<_> = (0..8).map(|key| format!("idle:{key}")).collect();
+    let claims = keys.iter().map(|key| store.claim(key, &VALUE, MINUTE));
+    let mut idle: Vec<_> = claims.collect();
+    // There is no lease, so all of them wait for one.
+    for claim in &mut idle {
+        assert!(claim.now_or_never().is_none());
+    }
+    for key in ["first", "second"] {
+        let other = timeout(MINUTE, store.claim(key, &VALUE, MINUTE)).await;
+        assert_eq!(other.unwrap().unwrap(), Claim::Claimed, "{key}");
+        revoke_all(&cluster.members()[0]);
+    }
+    for claim in join_all(idle).await {
+        assert_eq!(claim.unwrap(), Claim::Claimed);
     }
 }
 
