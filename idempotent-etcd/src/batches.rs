@@ -1,11 +1,11 @@
 //! Transactions that wait go together: each is an operation of one transaction, and is answered by itself.
 //!
-//! A few are sent alone at once. While these have no answer, later ones wait for the first answer, and share the next request. A caller
-//! that nobody polls does not see its answer, so a task also sends those that have waited for too long. etcd compares all of a
+//! A task sends what waits. While a few requests have no answer, later transactions wait for the first answer. etcd compares all of a
 //! transaction before it changes anything, and takes no key twice, so the keys of a request differ.
 
 use std::collections::HashSet;
 use std::mem;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use idempotent_runtime::store::StoreErrorKind;
 use prost::Message as _;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::timeout;
 use tonic::Status;
 
 use crate::client::Client;
@@ -23,10 +23,10 @@ use crate::wire::{Op, Txn, TxnReply};
 
 /// How many requests may have no answer before later transactions wait.
 const ALONE: usize = 4;
-/// How often the task sends what waits.
+/// A request that takes longer no longer makes others wait.
 const OVERDUE: Duration = Duration::from_millis(200);
-/// The most transactions in a request: with their own operations, etcd takes 128.
-const MOST: usize = 100;
+/// The most transactions in a request. Each answer may have a large record, and nothing else limits the answer of all.
+const MOST: usize = 16;
 /// The most bytes in a request of several: etcd takes 1.5 MiB.
 const LARGEST: usize = 512 << 10;
 
@@ -41,9 +41,8 @@ pub(crate) struct Batches {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Vec<Waiting>,
+    /// The requests that have no answer, and are not overdue.
     unanswered: usize,
-    /// Whether a task sends the transactions that wait for too long.
-    has_timer: bool,
 }
 
 type Waiting = (Txn, oneshot::Sender<Answer>);
@@ -65,14 +64,9 @@ impl Batches {
 
     /// Sends a transaction, alone or with others.
     pub(crate) async fn send(&self, txn: Txn) -> Result<TxnReply, Status> {
-        let waiting = self.lock().enter(&txn);
-        let Some((answer, needs_timer)) = waiting else {
-            let _counted = Counted(self);
-            return self.client.call(txn).await;
-        };
-        if needs_timer {
-            self.runtime.spawn(self.clone().send_overdue());
-        }
+        let (sender, answer) = oneshot::channel();
+        self.lock().waiting.push((txn.clone(), sender));
+        self.send_waiting(ALONE);
         match answer.await {
             Ok(Some(answer)) => answer,
             Ok(None) => self.client.call(txn).await,
@@ -80,32 +74,43 @@ impl Batches {
         }
     }
 
-    /// Sends the transactions that wait, from time to time, as long as some wait.
-    async fn send_overdue(self) {
-        loop {
-            sleep(OVERDUE).await;
-            let batch = self.lock().take_overdue();
-            let Some(batch) = batch else {
-                return;
-            };
-            let batches = self.clone();
-            self.runtime
-                .spawn(async move { batches.send_batch(batch).await });
-        }
+    /// Sends what waits, if fewer than `most` requests count. In a task, because nobody may poll the callers.
+    fn send_waiting(&self, most: usize) {
+        let Some(batch) = self.lock().begin(most) else {
+            return;
+        };
+        let batches = self.clone();
+        self.runtime.spawn(async move {
+            let counted = Counted(&batches);
+            let mut sent = pin!(batches.send_batch(batch));
+            if timeout(OVERDUE, &mut sent).await.is_err() {
+                drop(counted);
+                sent.await;
+                // Beyond the limit, because etcd takes long for each.
+                batches.send_waiting(usize::MAX);
+            }
+        });
     }
 
     /// Sends transactions together, unless all callers have gone.
     async fn send_batch(&self, mut batch: Vec<Waiting>) {
-        let whole = Txn {
-            success: batch.iter().map(|(txn, _)| Op::txn(txn)).collect(),
-            ..Txn::default()
+        let request = match batch.as_slice() {
+            [(alone, _)] => alone.clone(),
+            several => Txn {
+                success: several.iter().map(|(txn, _)| Op::txn(txn)).collect(),
+                ..Txn::default()
+            },
         };
+        let is_alone = batch.len() == 1;
         let gone = join_all(batch.iter_mut().map(|(_, caller)| caller.closed()));
         let answer = tokio::select! {
-            answer = self.client.call(whole) => answer,
+            // First, so that nothing is sent without a caller.
+            biased;
             _ = gone => return,
+            answer = self.client.call(request) => answer,
         };
         let answers: Vec<Answer> = match answer {
+            answer if is_alone => vec![Some(answer)],
             Ok(reply) => reply
                 .responses
                 .into_iter()
@@ -128,22 +133,15 @@ impl Batches {
 }
 
 impl Queue {
-    /// `None`: the transaction is sent now. If not, it waits, and perhaps needs the task that sends what waits for too long.
-    fn enter(&mut self, txn: &Txn) -> Option<(oneshot::Receiver<Answer>, bool)> {
-        if self.unanswered < ALONE {
-            self.unanswered += 1;
+    /// The next request, which counts from now on.
+    fn begin(&mut self, most: usize) -> Option<Vec<Waiting>> {
+        if self.unanswered >= most {
             return None;
         }
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.push((txn.clone(), sender));
-        Some((receiver, !mem::replace(&mut self.has_timer, true)))
-    }
-
-    /// The transactions that the task sends. `None`: the task ends.
-    fn take_overdue(&mut self) -> Option<Vec<Waiting>> {
         let batch = self.take();
-        self.has_timer = !batch.is_empty();
-        self.has_timer.then_some(batch)
+        let begins = !batch.is_empty();
+        self.unanswered += usize::from(begins);
+        begins.then_some(batch)
     }
 
     /// The transactions of the next request: their keys differ.
@@ -151,12 +149,12 @@ impl Queue {
         let (mut batch, mut keys, mut bytes) = (Vec::new(), HashSet::new(), 0);
         self.waiting.retain(|(_, caller)| !caller.is_closed());
         for (txn, caller) in mem::take(&mut self.waiting) {
-            let len = txn.encoded_len();
-            let fits = batch.is_empty() || batch.len() < MOST && bytes + len <= LARGEST;
+            let len = || txn.encoded_len();
+            let fits = batch.is_empty() || batch.len() < MOST && bytes + len() <= LARGEST;
             let own = || txn.compare.iter().map(|compare| &compare.key);
             if fits && !own().any(|key| keys.contains(key)) {
                 keys.extend(own().cloned());
-                bytes += len;
+                bytes += len();
                 batch.push((txn, caller));
             } else {
                 self.waiting.push((txn, caller));
@@ -166,22 +164,12 @@ impl Queue {
     }
 }
 
-/// A request that has no answer. Its end begins the next.
+/// A request that has no answer. Its end, or the time when it is overdue, begins the next.
 struct Counted<'a>(&'a Batches);
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let mut queue = self.0.lock();
-        let batch = queue.take();
-        if batch.is_empty() {
-            queue.unanswered -= 1;
-            return;
-        }
-        drop(queue);
-        let batches = self.0.clone();
-        self.0.runtime.spawn(async move {
-            let _counted = Counted(&batches);
-            batches.send_batch(batch).await;
-        });
+        self.0.lock().unanswered -= 1;
+        self.0.send_waiting(ALONE);
     }
 }

@@ -33,7 +33,11 @@ async fn operations_that_wait_go_together_and_each_gets_its_answer() {
     });
     let answers = join_all(two).await;
     let requests = started(member, "Txn") - before;
-    assert!(requests < 200, "400 claims took {requests} requests");
+    // At most 16 go together, because each answer may have a large record.
+    assert!(
+        (25..200).contains(&requests),
+        "400 claims took {requests} requests"
+    );
     let mut owners = Vec::new();
     for answers in answers {
         owners.push(match answers {
@@ -73,8 +77,15 @@ async fn callers_that_nobody_polls_hold_up_no_other_caller() {
     for claim in &mut idle {
         assert!(claim.now_or_never().is_none());
     }
-    let other = timeout(MINUTE, store.claim("other", &mine, MINUTE)).await;
-    assert_eq!(other.unwrap().unwrap(), Claim::Claimed);
+    // No claim waits for a timer.
+    let others = async {
+        for other in 0..400 {
+            let key = format!("other:{other}");
+            let claimed = store.claim(&key, &mine, MINUTE).await;
+            assert_eq!(claimed.unwrap(), Claim::Claimed);
+        }
+    };
+    timeout(MINUTE, others).await.unwrap();
     for claim in join_all(idle).await {
         assert_eq!(claim.unwrap(), Claim::Claimed);
     }
