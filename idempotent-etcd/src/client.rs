@@ -11,11 +11,12 @@ use http::uri::PathAndQuery;
 use idempotent_runtime::store::StoreErrorKind;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, ClientTlsConfig, Endpoint, Error};
+use tonic::transport::{Channel, Endpoint, Error};
 use tonic::{Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 use crate::failure::{is_auth_off, is_stale_token, judge};
+use crate::url::Tls;
 use crate::wire::{Authenticate, Method};
 
 use StoreErrorKind::{NotApplied, Unknown};
@@ -26,6 +27,7 @@ pub(crate) struct Client {
     current: AtomicUsize,
     login: Option<Authenticate>,
     pub(crate) is_encrypted: bool,
+    has_certificate: bool,
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
 
@@ -45,7 +47,7 @@ impl Client {
     pub(crate) fn new(
         addresses: &[String],
         login: Option<Authenticate>,
-        tls: Option<&ClientTlsConfig>,
+        tls: Option<&Tls>,
     ) -> Result<Self, Error> {
         let members = addresses.iter().map(|address| {
             let scheme = if tls.is_some() { "https" } else { "http" };
@@ -55,7 +57,7 @@ impl Client {
                 .keep_alive_timeout(PONG)
                 .tcp_nodelay(true);
             if let Some(tls) = tls {
-                endpoint = endpoint.tls_config(tls.clone())?;
+                endpoint = endpoint.tls_config(tls.config.clone())?;
             }
             Ok(Member {
                 address: address.clone(),
@@ -70,6 +72,7 @@ impl Client {
             current: AtomicUsize::new(usize::try_from(random).unwrap_or_default()),
             login,
             is_encrypted: tls.is_some(),
+            has_certificate: tls.is_some_and(|tls| tls.has_certificate),
             token: Mutex::default(),
         })
     }
@@ -129,9 +132,9 @@ impl Client {
         unary::<M>(member, request).await
     }
 
-    /// Whether requests have no user, because the URL or the cluster has none.
-    pub(crate) fn has_no_token(&self) -> bool {
-        self.lock_token().is_none()
+    /// Whether requests have no user. A certificate may name one.
+    pub(crate) fn has_no_user(&self) -> bool {
+        self.lock_token().is_none() && !self.has_certificate
     }
 
     /// The addresses of the members.

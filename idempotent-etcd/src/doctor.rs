@@ -124,7 +124,7 @@ impl Examination<'_> {
         let mut findings = Vec::new();
         let mut range = Range::count(b"idempotence");
         let newest = self.ask(member, range.clone()).await;
-        let is_auth_off = newest.is_ok() && self.client.has_no_token();
+        let is_auth_off = newest.is_ok() && self.client.has_no_user();
         let newest = newest.ok().and_then(|reply| reply.header);
         let newest = newest.map_or(0, |header| header.revision);
         range.revision = 1;
@@ -138,7 +138,7 @@ impl Examination<'_> {
         if is_auth_off {
             let found = "auth is off: every program that reaches the members can change records";
             findings.push(Finding::new(Note, found).advise(
-                "add users, run `etcdctl auth enable`, and write `user:password@` into the URL",
+                "add users, run `etcdctl auth enable`, and have `user:password@` in the URL",
             ));
         }
         if !self.client.is_encrypted {

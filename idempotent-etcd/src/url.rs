@@ -18,7 +18,14 @@ pub(crate) struct Address {
     /// Each with its port.
     pub(crate) members: Vec<String>,
     pub(crate) login: Option<Authenticate>,
-    pub(crate) tls: Option<ClientTlsConfig>,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// How the members are reached by TLS.
+pub(crate) struct Tls {
+    pub(crate) config: ClientTlsConfig,
+    /// Whether the client shows a certificate.
+    pub(crate) has_certificate: bool,
 }
 
 impl Address {
@@ -86,8 +93,8 @@ fn parse_login(login: &str) -> Result<Authenticate, StoreError> {
     })
 }
 
-fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig>, StoreError> {
-    let mut tls = ClientTlsConfig::new();
+fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<Tls>, StoreError> {
+    let mut config = ClientTlsConfig::new();
     let mut files = HashMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -103,7 +110,7 @@ fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig
                 })?;
                 files.insert(name, file);
             }
-            "server_name" => tls = tls.domain_name(decode(value)?),
+            "server_name" => config = config.domain_name(decode(value)?),
             _ => {
                 return Err(bad_url(
                     "has an unknown parameter: the parameters are `ca`, `cert`, `key` and `server_name`",
@@ -111,14 +118,19 @@ fn parse_query(query: &str, is_encrypted: bool) -> Result<Option<ClientTlsConfig
             }
         }
     }
-    tls = match files.remove("ca") {
-        Some(roots) => tls.ca_certificate(Certificate::from_pem(roots)),
-        None => tls.with_native_roots(),
+    config = match files.remove("ca") {
+        Some(roots) => config.ca_certificate(Certificate::from_pem(roots)),
+        None => config.with_native_roots(),
     };
-    tls = match (files.remove("cert"), files.remove("key")) {
-        (Some(certificate), Some(key)) => tls.identity(Identity::from_pem(certificate, key)),
-        (None, None) => tls,
+    let has_certificate = files.contains_key("cert");
+    config = match (files.remove("cert"), files.remove("key")) {
+        (Some(certificate), Some(key)) => config.identity(Identity::from_pem(certificate, key)),
+        (None, None) => config,
         _ => return Err(bad_url("must have both `cert` and `key`, or neither")),
+    };
+    let tls = Tls {
+        config,
+        has_certificate,
     };
     Ok(is_encrypted.then_some(tls))
 }

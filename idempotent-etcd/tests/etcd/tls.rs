@@ -34,6 +34,10 @@ async fn both_sides_show_a_certificate() {
         store.claim("key", &value, ttl).await.unwrap(),
         Claim::Claimed
     );
+    // The certificate may name a user.
+    let found = store.examine("key", ttl).await;
+    let auth = found.iter().find(|one| one.found().contains("auth is off"));
+    assert!(auth.is_none(), "{found:#?}");
 
     for (refused, why) in [
         (url, "no certificate of the client"),
