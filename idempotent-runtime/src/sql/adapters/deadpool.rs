@@ -1,12 +1,19 @@
 //! The transaction of a guard on a connection of deadpool.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
+#[cfg(feature = "diesel-async-deadpool")]
+use std::ops::DerefMut;
 
 use deadpool::managed::{Manager, Object};
+#[cfg(feature = "diesel-async-deadpool")]
+use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 
 /// A transaction that the guard has begun on a connection of deadpool. It is used as its connection: `AsyncPgConnection` or
 /// `AsyncMysqlConnection` of diesel-async, `Client` of tokio-postgres.
+///
+/// It derefs to the `Client` only immutably, so `transaction` of the `Client` does not compile: it would begin no savepoint, and its end
+/// would end this transaction. For a savepoint send `SAVEPOINT`. `transaction` of diesel-async is a savepoint.
 pub struct DeadpoolTransaction<M: Manager>(Option<Object<M>>);
 
 impl<M: Manager> DeadpoolTransaction<M> {
@@ -28,8 +35,12 @@ impl<M: Manager> Deref for DeadpoolTransaction<M> {
     }
 }
 
-impl<M: Manager> DerefMut for DeadpoolTransaction<M> {
-    fn deref_mut(&mut self) -> &mut M::Type {
+#[cfg(feature = "diesel-async-deadpool")]
+impl<C> DerefMut for DeadpoolTransaction<AsyncDieselConnectionManager<C>>
+where
+    AsyncDieselConnectionManager<C>: Manager<Type = C>,
+{
+    fn deref_mut(&mut self) -> &mut C {
         self.0.as_mut().expect(HAS_CONNECTION)
     }
 }

@@ -1,5 +1,8 @@
 //! deadpool-postgres, whose transaction derefs to the one of tokio-postgres.
 
+use std::marker::PhantomData;
+use std::ops::DerefMut;
+
 use deadpool_postgres::{Client, Manager, Pool, Transaction};
 use idempotence::Idempotency;
 use idempotence::sql::DeadpoolTransaction;
@@ -67,4 +70,30 @@ use plain::send_in;
 
 async fn text(tx: &mut Tx<'_>, statement: &str) -> String {
     tx.query_one(statement, &[]).await.unwrap().get(0)
+}
+
+trait Mutable {
+    fn derefs_mutably(&self) -> bool {
+        true
+    }
+}
+
+impl<T: DerefMut> Mutable for PhantomData<T> {}
+
+/// The compiler takes this one only if the other does not fit.
+trait Shared {
+    fn derefs_mutably(&self) -> bool {
+        false
+    }
+}
+
+impl<T> Shared for &PhantomData<T> {}
+
+/// `transaction` of the client would begin no savepoint: its end would commit or roll back the row of the call.
+#[test]
+fn the_body_cannot_call_the_methods_of_the_client_that_begin_a_transaction() {
+    let client = &PhantomData::<Client>;
+    assert!(client.derefs_mutably());
+    let begun = &PhantomData::<DeadpoolTransaction<Manager>>;
+    assert!(!begun.derefs_mutably());
 }
