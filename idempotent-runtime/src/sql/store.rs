@@ -94,10 +94,10 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// * `test_before_acquire(false)`: the test adds a round trip to every operation, and the store does not need it;
     /// * on PostgreSQL `lock_timeout`, on MySQL `innodb_lock_wait_timeout` and `lock_wait_timeout` of about a second for the
-    ///   sessions of the pool: while a row is locked, cancelled operations continue to wait in the server, claims of several keys on their connection;
-    /// * on SQLite one connection (`max_connections(1)`): writers to a file take turns, and the queue of the pool is fairer
-    ///   than polling the file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of
-    ///   milliseconds, far less than the [deadline](crate::Builder::deadline).
+    ///   sessions of the pool: while a row is locked, cancelled operations continue to wait in the server. A cancelled claim of several
+    ///   keys keeps its connection of the pool for up to five seconds, or ten if the server is silent;
+    /// * on SQLite one connection (`max_connections(1)`): writers to a file take turns, and the queue of the pool is fairer than polling the
+    ///   file; also write-ahead logging, `synchronous(Full)`, and a `busy_timeout` of some tens of milliseconds, far less than the [deadline](crate::Builder::deadline).
     ///
     /// # Behind `PgBouncer`
     ///

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotent_runtime::store::{Bytes, ClaimAll};
+use idempotent_runtime::sql::sqlx::Postgres;
+use idempotent_runtime::store::{Bytes, ClaimAll, Swap};
 use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
 use support::blocked::Blocked;
-use tokio::time::sleep;
+use support::databases::Kind as _;
+use tokio::time::{pause, resume, sleep, timeout};
 
-use crate::store::databases::{Fresh, TTL, leave_expired, narrow};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, leave_expired, narrow};
 
 static VALUE: Bytes = crate::store::databases::VALUE;
 
@@ -82,4 +84,34 @@ async fn a_withdrawal_comes_after_a_cancelled_claim_that_still_waits_for_a_key<
     for key in keys {
         assert_eq!(store.get(key).await.unwrap(), None, "{key}");
     }
+}
+
+/// The statement waits for a lock, and the session has no `lock_timeout`. A silent server looks the same to the client.
+#[tokio::test]
+async fn a_cancelled_claim_of_several_keys_keeps_its_connection_for_seconds_at_most() {
+    let url = Postgres::url();
+    let store = narrow::<Postgres>(&url).await;
+    leave_expired(&store, "locked").await;
+    let other = narrow::<Postgres>(&url).await;
+    let watch = Postgres::pool(&url, &[]).await;
+    let mut taking = other.pool().begin().await.unwrap();
+    Postgres::lock(&mut taking).await;
+    let claiming = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let claims = [("a", &VALUE), ("locked", &VALUE)];
+            store.claim_all(&claims, TTL).await
+        }
+    });
+    Postgres::blocked(&watch, 1).await;
+    claiming.abort();
+    assert!(claiming.await.unwrap_err().is_cancelled());
+    pause();
+    sleep(Duration::from_secs(20)).await;
+    resume();
+    // The only connection of the pool is free, and a withdrawal no longer waits.
+    assert_eq!(store.get("a").await.unwrap(), None);
+    let withdrawal = timeout(MAX_WAIT, store.remove("a", &VALUE)).await;
+    assert_eq!(withdrawal.unwrap().unwrap(), Swap::Absent);
+    taking.rollback().await.unwrap();
 }

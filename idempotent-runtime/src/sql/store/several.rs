@@ -12,6 +12,7 @@ use futures_util::future::BoxFuture;
 use sqlx::Pool;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::attempts::Attempts;
 use crate::sql::database::Database;
@@ -119,7 +120,11 @@ impl LateClaims {
 
 type Answered<DB, T> = (Checkout<DB>, sqlx::Result<T>);
 
-/// A claim that was sent. If it is dropped, it runs to its end in the background.
+/// How long a claim without a caller keeps its connection: longer than the `lock_timeout` of the store's own sessions. Without
+/// a limit such claims would take all connections of the pool if the server becomes silent.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// A claim that was sent. If it is dropped, it runs to its end in the background, but not for longer than [`LONGEST`].
 struct SentClaim<DB: Database, T: Send + 'static> {
     answer: Option<BoxFuture<'static, Answered<DB, T>>>,
     claims: Claims,
@@ -160,8 +165,7 @@ impl<DB: Database, T: Send + 'static> Drop for SentClaim<DB, T> {
             let mut late = self.late.0.lock().unwrap_or_else(PoisonError::into_inner);
             late.push((Arc::clone(&self.claims), end));
             runtime.spawn(async move {
-                let (connection, answer) = answer.await;
-                if answer.is_ok() {
+                if let Ok((connection, Ok(_))) = timeout(LONGEST, answer).await {
                     connection.release();
                 }
                 drop(running);
