@@ -94,6 +94,11 @@ impl Wire {
         self.reached.recv().is_ok()
     }
 
+    /// Whether the point was reached since the last question.
+    pub fn was_reached(&self) -> bool {
+        self.reached.try_recv().is_ok()
+    }
+
     /// Forwards the message that is held at the point, if one is.
     pub fn deliver(&self) {
         // The connection may have ended in the meantime.

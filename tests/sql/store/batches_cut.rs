@@ -26,7 +26,11 @@ on_every_server! {
 
 /// A store with one connection, which goes through this wire. `None`: the connection failed before it was usable. `wait`: how
 /// long a change waits for a connection.
-async fn through<DB: Fresh>(wire: &Wire, url: &str, wait: Duration) -> Option<SqlStore<DB>> {
+pub(super) async fn through<DB: Fresh>(
+    wire: &Wire,
+    url: &str,
+    wait: Duration,
+) -> Option<SqlStore<DB>> {
     let options = wire.url(url).parse();
     let options: <DB::Connection as Connection>::Options = options.unwrap();
     let pool = PoolOptions::<DB>::new().max_connections(1);

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use idempotent_runtime::sql::sqlx::Postgres;
-use idempotent_runtime::store::{Bytes, ClaimAll, Swap};
+use idempotent_runtime::store::{Bytes, ClaimAll, ClaimAny, Swap};
 use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
 use support::blocked::Blocked;
 use support::databases::Kind as _;
+use support::wire::{Point, Wire};
+use tokio::task::yield_now;
 use tokio::time::{pause, resume, sleep, timeout};
+use url::Url;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL, leave_expired, narrow};
+use crate::store::batches_cut::through;
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, kind, leave_expired, narrow};
 
 static VALUE: Bytes = crate::store::databases::VALUE;
 
@@ -114,4 +118,33 @@ async fn a_cancelled_claim_of_several_keys_keeps_its_connection_for_seconds_at_m
     let withdrawal = timeout(MAX_WAIT, store.remove("a", &VALUE)).await;
     assert_eq!(withdrawal.unwrap().unwrap(), Swap::Absent);
     taking.rollback().await.unwrap();
+}
+
+/// The attempt may store another key later, so a later answer does not say which keys are claimed.
+#[tokio::test]
+async fn a_claim_of_any_key_that_is_cut_at_any_message_is_unknown() {
+    let url = Postgres::url();
+    SqlStore::<Postgres>::connect(&url).await.unwrap();
+    let port = url.parse::<Url>().unwrap().port().unwrap();
+    let (mut cut, claims) = (0, [("a", &VALUE), ("b", &VALUE)]);
+    for point in Point::all() {
+        let wire = Wire::cut(port, point);
+        let store = through::<Postgres>(&wire, &url, MAX_WAIT).await;
+        let Some(store) = store else { continue };
+        // sqlx pings the connection that returns to the pool.
+        while store.pool().num_idle() == 0 && store.pool().size() > 0 {
+            yield_now().await;
+        }
+        if wire.was_reached() {
+            continue;
+        }
+        let answer = store.claim_any(&claims, TTL).await;
+        if !wire.was_reached() {
+            assert_eq!(answer.unwrap(), ClaimAny::Claimed(0));
+            break;
+        }
+        assert_eq!(kind(answer), StoreErrorKind::Unknown, "{point:?}");
+        cut += 1;
+    }
+    assert!(cut > 0);
 }

@@ -43,10 +43,7 @@ pub(super) async fn claim_all<DB: Database>(
         let is_unclear = attempts.may_be_applied() && matches!(answer, Ok(ClaimAll::NotTogether));
         if let Some(answer) = attempts.resolve(connection, answer.map(Some))? {
             if is_unclear {
-                let what = "an attempt without an answer may still be applied";
-                return Err(StoreError::new(StoreErrorKind::Unknown, what)
-                    .reason("did not answer the claim of several keys")
-                    .place(failure::place(pool)));
+                return Err(unclear(pool));
             }
             return Ok(answer);
         }
@@ -71,10 +68,22 @@ pub(super) async fn claim_any<DB: Database>(
         let send = send_any(connection, Arc::clone(&claims), micros(ttl), most);
         let (connection, found) = SentClaim::new(send.boxed(), &claims, late).await;
         let answer = found.map(|found| answer(found, claims.len()));
-        if let Some(answer) = attempts.resolve(connection, answer)? {
+        let answer = attempts.resolve(connection, answer)?;
+        // An attempt without an answer may store a record later, under another key than the next attempt.
+        if attempts.may_be_applied() {
+            return Err(unclear(pool));
+        }
+        if let Some(answer) = answer {
             return Ok(answer);
         }
     }
+}
+
+fn unclear<DB: Database>(pool: &Pool<DB>) -> StoreError {
+    let what = "an attempt without an answer may still be applied";
+    StoreError::new(StoreErrorKind::Unknown, what)
+        .reason("did not answer the claim of several keys")
+        .place(failure::place(pool))
 }
 
 /// `None` if a key was free, and other callers have claimed it.
