@@ -55,8 +55,12 @@ impl Waiter {
 
     /// Claims the first free slot, from a random slot on.
     async fn claim_any(&mut self) -> Found {
-        let leases = slots(&self.lease);
-        let Some(first) = leases.first().filter(|_| leases.len() <= MOST_TOGETHER) else {
+        let permits = self.lease.call().policy.most_holders().unwrap_or(1);
+        if permits > MOST_TOGETHER {
+            return Found::Unknown;
+        }
+        let leases = slots(&self.lease, permits);
+        let Some(first) = leases.first() else {
             return Found::Unknown;
         };
         let guard = |lease| ClaimGuard::of_waiter(lease, None);
@@ -143,10 +147,9 @@ fn is_foreign(lease: &Lease, record: &Bytes) -> bool {
 }
 
 /// A claim of each slot, from a random slot on. Each has a state of its own, so each can be withdrawn while the call goes on.
-fn slots(lease: &Arc<Lease>) -> Vec<Arc<Lease>> {
+fn slots(lease: &Arc<Lease>, permits: u8) -> Vec<Arc<Lease>> {
     let call = lease.call();
     let hash = call.shared.in_flight_table().hash(&call.site);
-    let permits = call.policy.most_holders().unwrap_or(1);
     let first = any_slot(call);
     let slots = (first..permits).chain(0..first);
     let claim = |slot| Lease::new(call.clone(), hash).with_slot(slot);
@@ -154,6 +157,6 @@ fn slots(lease: &Arc<Lease>) -> Vec<Arc<Lease>> {
 }
 
 /// A key with more permits is claimed slot by slot, because a claim without an answer needs a withdrawal of each slot.
-const MOST_TOGETHER: usize = 16;
+const MOST_TOGETHER: u8 = 16;
 /// So many rounds of a call that waits are remembered.
 const MOST_ROUNDS: usize = 16;
