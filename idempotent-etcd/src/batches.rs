@@ -92,25 +92,31 @@ impl Batches {
         });
     }
 
-    /// Sends transactions together, unless all callers have gone.
+    /// Sends transactions together, to one member after the other, without those whose callers have gone.
     async fn send_batch(&self, mut batch: Vec<Waiting>) {
-        let request = match batch.as_slice() {
-            [(alone, _)] => alone.clone(),
-            several => Txn {
-                success: several.iter().map(|(txn, _)| Op::txn(txn)).collect(),
-                ..Txn::default()
-            },
-        };
-        let is_alone = batch.len() == 1;
-        let gone = join_all(batch.iter_mut().map(|(_, caller)| caller.closed()));
-        let answer = tokio::select! {
-            // First, so that nothing is sent without a caller.
-            biased;
-            _ = gone => return,
-            answer = self.client.call(request) => answer,
+        let mut tries = self.client.tries();
+        let answer = loop {
+            batch.retain(|(_, caller)| !caller.is_closed());
+            let request = match batch.as_slice() {
+                [(alone, _)] => alone.clone(),
+                several => Txn {
+                    success: several.iter().map(|(txn, _)| Op::txn(txn)).collect(),
+                    ..Txn::default()
+                },
+            };
+            let gone = join_all(batch.iter_mut().map(|(_, caller)| caller.closed()));
+            let answer = tokio::select! {
+                // First, so that nothing is sent without a caller.
+                biased;
+                _ = gone => return,
+                answer = tries.send(request) => answer,
+            };
+            if let Some(answer) = answer {
+                break answer;
+            }
         };
         let answers: Vec<Answer> = match answer {
-            answer if is_alone => vec![Some(answer)],
+            answer if batch.len() == 1 => vec![Some(answer)],
             Ok(reply) => reply
                 .responses
                 .into_iter()
@@ -173,3 +179,6 @@ impl Drop for Counted<'_> {
         self.0.send_waiting(ALONE);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,24 +79,20 @@ impl Client {
 
     /// Sends a request until a member answers, once to each member at most. A request whose outcome is unknown is not sent again.
     pub(crate) async fn call<M: Method>(&self, request: M) -> Result<M::Reply, Status> {
-        let mut renews = self.login.is_some();
-        let mut left = self.members.len();
+        let mut tries = self.tries();
         loop {
-            let attempt = self.attempt();
-            let answer = self.ask(attempt.member(), request.clone()).await;
-            match answer.as_ref().map_err(|status| judge(status).0) {
-                Err(NotApplied) if left > 1 => {
-                    left -= 1;
-                    continue;
-                }
-                Err(NotApplied | Unknown) => {}
-                _ => attempt.answered(),
-            }
-            if !renews || !answer.as_ref().is_err_and(is_stale_token) {
+            if let Some(answer) = tries.send(request.clone()).await {
                 return answer;
             }
-            self.set_token(None);
-            renews = false;
+        }
+    }
+
+    /// For a request that may change before it is sent again.
+    pub(crate) fn tries(&self) -> Tries<'_> {
+        Tries {
+            client: self,
+            renews: self.login.is_some(),
+            left: self.members.len(),
         }
     }
 
@@ -204,6 +200,37 @@ async fn ready(member: &Member) -> Result<Grpc<Channel>, Status> {
     let ready = grpc.ready().await;
     ready.map_err(|error| Status::from_error(Box::new(error)))?;
     Ok(grpc)
+}
+
+/// How often a request may still be sent.
+pub(crate) struct Tries<'a> {
+    client: &'a Client,
+    /// Whether it is sent once more with a new token.
+    renews: bool,
+    /// To how many members.
+    left: usize,
+}
+
+impl Tries<'_> {
+    /// Sends a request to one member. `None`: it was not applied, and is to be sent again.
+    pub(crate) async fn send<M: Method>(&mut self, request: M) -> Option<Result<M::Reply, Status>> {
+        let attempt = self.client.attempt();
+        let answer = self.client.ask(attempt.member(), request).await;
+        match answer.as_ref().map_err(|status| judge(status).0) {
+            Err(NotApplied) if self.left > 1 => {
+                self.left -= 1;
+                return None;
+            }
+            Err(NotApplied | Unknown) => {}
+            _ => attempt.answered(),
+        }
+        if self.renews && answer.as_ref().is_err_and(is_stale_token) {
+            self.client.set_token(None);
+            self.renews = false;
+            return None;
+        }
+        Some(answer)
+    }
 }
 
 /// A request to the current member. If it fails, or its future is dropped, later requests go to the next member.
