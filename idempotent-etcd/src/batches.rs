@@ -1,7 +1,8 @@
 //! Transactions that wait go together: each is an operation of one transaction, and is answered by itself.
 //!
-//! A task sends what waits. While a few requests have no answer, later transactions wait for the first answer. etcd compares all of a
-//! transaction before it changes anything, and takes no key twice, so the keys of a request differ.
+//! A lone caller sends its transaction itself. Else a task sends what waits, and while a few requests have no answer, later transactions
+//! wait for the first answer. etcd compares all of a transaction before it changes anything, and takes no key twice, so the keys of a
+//! request differ.
 
 use std::collections::HashSet;
 use std::mem;
@@ -41,8 +42,10 @@ pub(crate) struct Batches {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Vec<Waiting>,
-    /// The requests that have no answer, and are not overdue.
+    /// The requests of tasks that have no answer, and are not overdue.
     unanswered: usize,
+    /// Whether a caller sends its transaction itself. Perhaps nobody polls it, so no other transaction waits for it.
+    has_lone: bool,
 }
 
 type Waiting = (Txn, oneshot::Sender<Answer>);
@@ -64,6 +67,10 @@ impl Batches {
 
     /// Sends a transaction, alone or with others.
     pub(crate) async fn send(&self, txn: Txn) -> Result<TxnReply, Status> {
+        if self.lock().begin_lone() {
+            let _lone = Lone(self);
+            return self.client.call(txn).await;
+        }
         let (sender, answer) = oneshot::channel();
         self.lock().waiting.push((txn.clone(), sender));
         self.send_waiting(ALONE);
@@ -139,6 +146,13 @@ impl Batches {
 }
 
 impl Queue {
+    /// Whether a caller may send its transaction itself, from now on: no other is under way.
+    fn begin_lone(&mut self) -> bool {
+        let is_free = !self.has_lone && self.unanswered == 0 && self.waiting.is_empty();
+        self.has_lone |= is_free;
+        is_free
+    }
+
     /// The next request, which counts from now on.
     fn begin(&mut self, most: usize) -> Option<Vec<Waiting>> {
         if self.unanswered >= most {
@@ -167,6 +181,15 @@ impl Queue {
             }
         }
         batch
+    }
+}
+
+/// A transaction that its caller sends itself, until its answer or until the caller has gone.
+struct Lone<'a>(&'a Batches);
+
+impl Drop for Lone<'_> {
+    fn drop(&mut self) {
+        self.0.lock().has_lone = false;
     }
 }
 

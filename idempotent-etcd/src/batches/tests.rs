@@ -8,6 +8,7 @@ use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Response};
 use prost::Message as _;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{ALONE, Batches, Counted};
@@ -102,4 +103,40 @@ async fn a_transaction_whose_caller_has_gone_is_not_sent_to_the_next_member() {
     assert_eq!(second, txn("waits"));
     answer(reply);
     assert!(waits.await.expect("an answer").succeeded);
+}
+
+#[tokio::test]
+async fn a_lone_caller_sends_its_transaction_itself_and_holds_up_no_other_if_nobody_polls_it() {
+    let (batches, mut requests) = scripted().await;
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut idle = Box::pin(batches.send(txn("idle")));
+    assert!((&mut idle).now_or_never().is_none());
+    assert_eq!(tasks(), before, "a lone caller needs no task");
+    let (_, idle_reply) = requests.recv().await.expect("a request");
+
+    let others = async {
+        for _ in 0..3 * ALONE {
+            let answered = batches.send(txn("other")).await;
+            assert!(answered.expect("an answer").succeeded);
+        }
+    };
+    let replies = async {
+        for _ in 0..3 * ALONE {
+            let (other, reply) = requests.recv().await.expect("a request");
+            assert_eq!(other, txn("other"));
+            answer(reply);
+        }
+    };
+    tokio::join!(others, replies);
+
+    // Its end, or that it has gone, lets the next caller send itself.
+    answer(idle_reply);
+    assert!(idle.await.expect("an answer").succeeded);
+    for _ in 0..2 {
+        let before = tasks();
+        let mut next = Box::pin(batches.send(txn("next")));
+        assert!((&mut next).now_or_never().is_none());
+        assert_eq!(tasks(), before);
+    }
 }
