@@ -193,7 +193,10 @@ impl Intercept for Clock {
         _components: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let date = context.response().headers().get("date");
+        let headers = context.response().headers();
+        // Without this header the answer is of a proxy, whose clock may be wrong.
+        let date = headers.get("x-amzn-requestid");
+        let date = date.and_then(|_| headers.get("date"));
         let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
         if let (Some(date), Some(sent)) = (date, config.load::<Reading>()) {
             self.observe(*sent, self.read(), date.secs().saturating_mul(SECOND));

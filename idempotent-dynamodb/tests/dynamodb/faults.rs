@@ -143,6 +143,18 @@ async fn a_call_sends_a_failed_request_again_until_its_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_date_of_another_server_does_not_count() {
+    let (store, proxy) = behind_proxy("dates").await;
+    let (first, second) = (bytes("first"), bytes("second"));
+    let claimed = store.claim("a", &first, MINUTE).await.unwrap();
+    assert_eq!(claimed, Claim::Claimed);
+    proxy.next([Fault::Refuse(502, "BadGateway")]);
+    store.get("a").await.unwrap_err();
+    let claimed = store.claim("a", &second, MINUTE).await.unwrap();
+    assert_eq!(claimed, Claim::Taken(first));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_says_whether_the_operation_was_carried_out() {
     let (store, proxy) = behind_proxy("refusals").await;
     for (status, code, kind, reason) in [

@@ -13,7 +13,7 @@ pub(crate) enum Fault {
     LoseRequest,
     /// The server carries it out, and the client gets no answer.
     LoseReply,
-    /// The client gets this status and this code of an error. The server gets nothing.
+    /// The client gets this status and this code of an error, with a wrong date. The server gets nothing.
     Refuse(u16, &'static str),
 }
 
@@ -83,7 +83,7 @@ impl Shared {
                 return write!(
                     client,
                     "HTTP/1.1 {status} Refused\r\nContent-Type: application/x-amz-json-1.0\r\nConnection: close\r\n\
-                     Content-Length: {length}\r\n\r\n{body}"
+                     Date: Fri, 01 Jan 2100 00:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
                 );
             }
             Some(Fault::LoseReply) | None => {}
