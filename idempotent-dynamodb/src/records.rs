@@ -161,7 +161,7 @@ impl Records {
         Err(self.clock_was_set())
     }
 
-    /// Sends an update. `None`: the value is stored, but may expire too early.
+    /// Sends an update. `None`: the value is stored, but may expire too early. A renewal first reads when the record expires.
     async fn update(
         &self,
         key: &str,
@@ -169,16 +169,30 @@ impl Records {
         value: &Bytes,
         ttl: Option<Duration>,
     ) -> Result<Option<Swap>, StoreError> {
+        let renews = value == expected && ttl.is_some();
+        let (mut condition, mut seen) = (IS_EXPECTED.to_owned(), None);
+        if renews {
+            // A renewal that comes late would take the time back that a later one has given.
+            let item = self.read(key).await?.item;
+            seen = item.and_then(|mut item| item.remove(EXPIRES_MS));
+            condition += match seen {
+                Some(_) => " AND expires_ms = :seen",
+                None => " AND attribute_not_exists(expires_ms)",
+            };
+        }
         let sent = self.now().await?;
         let mut update = self
             .client
             .update_item()
             .table_name(&self.table)
             .key(ID, text(key))
-            .condition_expression(IS_EXPECTED)
+            .condition_expression(condition)
             .expression_attribute_values(":expected", bytes(expected))
             .expression_attribute_values(":now", number(sent.earliest))
             .return_values_on_condition_check_failure(AllOld);
+        if let Some(seen) = seen {
+            update = update.expression_attribute_values(":seen", seen);
+        }
         let mut sets = Vec::new();
         if value != expected || ttl.is_none() {
             sets.push("stored_record = :value");
@@ -197,7 +211,9 @@ impl Records {
             // The reply that stored the value may be lost, and its time with it.
             Err(refused) => {
                 let is_late = self.clock.may_have_been_late(sent, self.margin);
-                (other(self.found(refused)?, sent, Some(value)), is_late)
+                let swap = other(self.found(refused)?, sent, Some(value));
+                // After a refused renewal: another one was quicker.
+                (swap, is_late || renews)
             }
         };
         let may_expire_early = swap == Swap::Done && ttl.is_some() && is_late;
@@ -302,9 +318,10 @@ impl Records {
         [number(ms), number(ms / 1000 + 1)]
     }
 
-    /// The clock of this machine was set during each request, or an answer has no `Date`.
+    /// The clock of this machine was set or the record renewed during each request, or an answer has no `Date`.
     fn clock_was_set(&self) -> StoreError {
-        let what = "the clock of this machine was set each time, or no answer has a date";
+        let what =
+            "the clock of this machine or the record changed each time, or no answer has a date";
         let error = StoreError::new(StoreErrorKind::Unknown, what);
         error.reason("does not tell the time").place(self.place())
     }

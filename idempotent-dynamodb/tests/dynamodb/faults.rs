@@ -143,6 +143,22 @@ async fn a_call_sends_a_failed_request_again_until_its_deadline() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_renewal_that_comes_late_changes_nothing() {
+    let (store, proxy) = behind_proxy("late").await;
+    let value = bytes("value");
+    let claimed = store.claim("a", &value, MINUTE).await.unwrap();
+    assert_eq!(claimed, Claim::Claimed);
+    proxy.delay("UpdateItem");
+    let late = store.replace("a", &value, &value, MINUTE).await;
+    assert_eq!(late.unwrap_err().kind(), StoreErrorKind::Unknown);
+    let renewed = store.replace("a", &value, &value, 60 * MINUTE).await;
+    assert_eq!(renewed.unwrap(), Swap::Done);
+    proxy.deliver();
+    let remaining = store.get("a").await.unwrap().unwrap().ttl.unwrap();
+    assert!(remaining > 30 * MINUTE, "{remaining:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_date_of_another_server_does_not_count() {
     let (store, proxy) = behind_proxy("dates").await;
     let (first, second) = (bytes("first"), bytes("second"));

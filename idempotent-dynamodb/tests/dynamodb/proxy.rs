@@ -28,6 +28,8 @@ struct Shared {
     server: String,
     faults: Mutex<VecDeque<Fault>>,
     operations: Mutex<Vec<String>>,
+    /// The operation whose next request is delayed, and that request.
+    delayed: Mutex<(Option<&'static str>, Vec<u8>)>,
 }
 
 impl Proxy {
@@ -58,6 +60,19 @@ impl Proxy {
         self.shared.faults.lock().unwrap().extend(faults);
     }
 
+    /// Delays the next request of this operation. The client gets no answer.
+    pub(crate) fn delay(&self, operation: &'static str) {
+        self.shared.delayed.lock().unwrap().0 = Some(operation);
+    }
+
+    /// Sends the delayed request to the server.
+    pub(crate) fn deliver(&self) {
+        let request = std::mem::take(&mut self.shared.delayed.lock().unwrap().1);
+        assert!(!request.is_empty(), "no request is delayed");
+        let answer = self.shared.ask_server(&request).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
+    }
+
     /// The operations of the requests since the last question.
     pub(crate) fn since_last(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.operations.lock().unwrap())
@@ -72,6 +87,11 @@ impl Shared {
         let target = head.split_once("DynamoDB_20120810.");
         if let Some(target) = target.and_then(|(_, rest)| rest.split_once("\r\n")) {
             let name = target.0.to_owned();
+            let mut delayed = self.delayed.lock().unwrap();
+            if delayed.0.take_if(|operation| *operation == name).is_some() {
+                delayed.1.clone_from(&request);
+                return Ok(());
+            }
             self.operations.lock().unwrap().push(name);
         }
         let fault = self.faults.lock().unwrap().pop_front();
@@ -88,14 +108,19 @@ impl Shared {
             }
             Some(Fault::LoseReply) | None => {}
         }
-        let mut server = TcpStream::connect(&self.server)?;
-        server.write_all(&request)?;
-        let mut answer = Vec::new();
-        server.read_to_end(&mut answer)?;
+        let answer = self.ask_server(&request)?;
         if fault.is_none() {
             client.write_all(&answer)?;
         }
         Ok(())
+    }
+
+    fn ask_server(&self, request: &[u8]) -> io::Result<Vec<u8>> {
+        let mut server = TcpStream::connect(&self.server)?;
+        server.write_all(request)?;
+        let mut answer = Vec::new();
+        server.read_to_end(&mut answer)?;
+        Ok(answer)
     }
 }
 
