@@ -18,10 +18,13 @@ use aws_smithy_types::config_bag::{Storable, StoreReplace};
 /// A difference between the two clocks of this machine that is not the scheduler's.
 const STEP: i64 = 500;
 const SECOND: i64 = 1000;
-/// A clock that nobody corrects gains or loses less than a millisecond in a second.
-const DRIFT: u64 = 1000;
+/// A clock runs wrong by less than this part: chrony corrects both clocks of a machine by a twelfth at most.
+const DRIFT: u64 = 11;
 /// How long a measurement is used, in milliseconds.
-const LONGEST: u64 = 60_000;
+const LONGEST: u64 = 20_000;
+/// How much longer a record may live because the time is a range: once when it is stored, and once when it is compared.
+pub(crate) const INEXACT: Duration =
+    Duration::from_millis(2 * (SECOND.unsigned_abs() + 2 * LONGEST / DRIFT));
 /// A request that was sent so long before may belong to the same operation.
 const LONGEST_OPERATION: Duration = Duration::from_mins(10);
 
@@ -63,7 +66,8 @@ impl Clock {
         Self { source, distance }
     }
 
-    /// The time at DynamoDB. `None` before the first answer, a minute after the last answer, and if the clock of this machine was set since.
+    /// The time at DynamoDB. `None` before the first answer, twenty seconds after the last answer, and if the clock of this machine was
+    /// set since.
     pub(crate) fn now(&self) -> Option<Now> {
         self.at(self.read())
     }
@@ -249,23 +253,36 @@ mod tests {
         assert_eq!(clock.distance(), Some(19_800));
         assert_eq!(range(clock.at(after(200))), Some((70_000, 71_200)));
         // A slow answer does not widen it.
-        clock.observe(after(300), after(9_000), 70_000);
-        assert_eq!(range(clock.at(after(9_000))), Some((78_791, 79_700)));
-        clock.observe(after(10_000), after(10_000), 80_000);
-        assert_eq!(range(clock.at(after(10_000))), Some((80_000, 80_701)));
-        assert_eq!(range(clock.at(after(11_000))), Some((80_999, 81_702)));
+        clock.observe(after(300), after(4_600), 70_000);
+        assert_eq!(range(clock.at(after(4_600))), Some((74_000, 75_300)));
+        clock.observe(after(5_000), after(5_000), 75_000);
+        assert_eq!(range(clock.at(after(5_000))), Some((75_000, 75_737)));
+        assert_eq!(range(clock.at(after(6_100))), Some((76_000, 76_937)));
     }
 
     #[test]
-    fn a_measurement_becomes_less_exact_and_ends_after_a_minute() {
+    fn a_measurement_becomes_less_exact_and_ends_after_twenty_seconds() {
         let (clock, after) = clock();
         clock.observe(after(0), after(0), 70_000);
-        assert_eq!(range(clock.at(after(60_000))), Some((129_940, 131_060)));
-        assert_eq!(range(clock.at(after(60_001))), None);
+        assert_eq!(range(clock.at(after(20_000))), Some((88_181, 92_819)));
+        assert_eq!(range(clock.at(after(20_001))), None);
         // An old measurement does not narrow a new one.
-        clock.observe(after(60_001), after(60_001), 140_000);
-        assert_eq!(range(clock.at(after(60_001))), Some((140_000, 141_000)));
+        clock.observe(after(20_001), after(20_001), 140_000);
+        assert_eq!(range(clock.at(after(20_001))), Some((140_000, 141_000)));
         assert!(!is_corrected(&clock));
+    }
+
+    #[test]
+    fn the_range_has_the_time_also_while_the_clocks_of_the_machine_are_corrected() {
+        let (clock, after) = clock();
+        clock.observe(after(0), after(0), 70_000);
+        for shown in (0..20_000).step_by(100) {
+            let (earliest, latest) = range(clock.at(after(shown))).expect("a time");
+            let shown = i64::try_from(shown).expect("a time");
+            let (fewest, most) = (shown * 12 / 13, shown * 12 / 11);
+            assert!(earliest <= 70_000 + fewest, "both ran faster for {shown}");
+            assert!(latest >= 71_000 + most, "both ran slower for {shown}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use idempotent_runtime::store::{
 use tokio::time::timeout;
 
 use crate::client::of_url;
+use crate::clock::INEXACT;
 use crate::failure::bad_url;
 use crate::records::Records;
 use crate::transaction::DynamoDbTransaction;
@@ -22,8 +23,8 @@ use crate::{doctor, listing, table};
 /// A store in a table of Amazon DynamoDB. A clone shares the connections.
 ///
 /// The clock of this machine does not count: the store takes the time from the answers of DynamoDB. A record lives longer than its
-/// time to live by the margin (two seconds, see [`with_margin`](Self::with_margin)), by a second, because that is the unit of the
-/// answers' time, and by the duration of a request; never shorter. A record has at most 400 KB.
+/// time to live by the margin (two seconds, see [`with_margin`](Self::with_margin)) and a few seconds, because the unit of the answers'
+/// time is a second, and the clock of this machine may run wrong between two answers; never shorter. A record has at most 400 KB.
 #[derive(Clone)]
 pub struct DynamoDbStore(Arc<Records>);
 
@@ -142,8 +143,8 @@ impl Store for DynamoDbStore {
     }
 
     fn expiry_slack(&self, _ttl: Duration) -> Duration {
-        // The unit of `Date`, and a request of a second.
-        self.0.margin + Duration::from_secs(2)
+        // And a request of a second.
+        self.0.margin + INEXACT + Duration::from_secs(1)
     }
 
     async fn examine(&self, _key: &str, deadline: Duration) -> Vec<Finding> {
