@@ -18,6 +18,8 @@ mod failure;
 mod leases;
 mod listing;
 mod records;
+#[cfg(test)]
+mod scripted;
 mod store;
 mod url;
 mod watches;

@@ -16,7 +16,6 @@ use crate::wire::{Compare, KeepAlive, KeyValue, Op, Range, TimeToLive, Txn};
 use StoreErrorKind::{Full, NotApplied, Unknown};
 
 /// The records of a cluster.
-#[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) client: Arc<Client>,
     leases: Leases,
@@ -125,8 +124,10 @@ impl Records {
     ) -> Result<Swap, StoreError> {
         let (key, value, _) = change;
         let is_long = expected.len() + value.map_or(0, Bytes::len) > LONG;
+        // A renewal that comes late would take the time back that a later one has given.
+        let by_revision = is_long || value == Some(expected);
         for _ in 0..TRIES {
-            let compare = if is_long {
+            let compare = if by_revision {
                 match self.stored(key).await? {
                     Some(stored) if stored.value == expected => {
                         Compare::is_of(key, stored.mod_revision)
@@ -139,7 +140,7 @@ impl Records {
             match self.change(vec![compare], &[change], &[key]).await {
                 Ok(None) => return Ok(Swap::Done),
                 Ok(Some(mut found)) => match found.pop().flatten() {
-                    // A renewal has changed the revision of a long record meanwhile.
+                    // A renewal has changed the revision meanwhile.
                     Some(stored) if stored == expected => {}
                     stored => return Ok(other(stored, value)),
                 },
@@ -222,6 +223,45 @@ fn other(stored: Option<Bytes>, value: Option<&Bytes>) -> Swap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scripted;
+    use crate::wire::{Grant, Lease, RangeReply, TxnReply};
+
+    #[tokio::test]
+    async fn a_renewal_that_comes_late_changes_nothing() {
+        let (client, mut requests) = scripted::client().await;
+        let records = Records::new(client);
+        let (key, value) = (bytes("key"), Bytes::from_static(b"value"));
+        let change = (&key, Some(&value), Some(Duration::from_mins(1)));
+        let renewal = records.swap(&value, change);
+        let member = async {
+            let (_, reply) = requests.next::<Range>().await;
+            let stored = KeyValue {
+                key: key.clone(),
+                mod_revision: 7,
+                value: value.clone(),
+                lease: 1,
+            };
+            reply.answer(&RangeReply {
+                kvs: vec![stored],
+                ..RangeReply::default()
+            });
+            let (Grant { ttl }, reply) = requests.next::<Grant>().await;
+            reply.answer(&Lease {
+                id: 2,
+                ttl,
+                ..Lease::default()
+            });
+            let (renewal, reply) = requests.next::<Txn>().await;
+            // A later renewal changes the revision.
+            assert_eq!(renewal.compare, [Compare::is_of(&key, 7)]);
+            reply.answer(&TxnReply {
+                succeeded: true,
+                ..TxnReply::default()
+            });
+        };
+        let (renewed, ()) = tokio::join!(renewal, member);
+        assert_eq!(renewed.expect("an answer"), Swap::Done);
+    }
 
     #[tokio::test]
     async fn a_change_that_a_full_database_may_have_applied_is_unknown_if_it_cannot_be_read_back() {
