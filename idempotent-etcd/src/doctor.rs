@@ -1,5 +1,6 @@
 //! Findings about the setup of a cluster.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -28,6 +29,9 @@ pub(crate) async fn examine(client: &Client, deadline: Duration) -> Vec<Finding>
         .iter()
         .map(|(member, answer)| status(member, answer))
         .collect();
+    let answers = || asked.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    findings.extend(answers().find_map(release));
+    findings.extend(clusters(answers()));
     let answering = asked.iter().find(|(_, answer)| answer.is_ok());
     let Some((member, _)) = answering else {
         return findings;
@@ -75,6 +79,22 @@ fn status(member: &Member, answer: &Result<StatusReply, Status>) -> Finding {
         "compact, defragment, and store smaller or shorter-lived results, or raise `--quota-backend-bytes`: a full database refuses \
          claims and results",
     )
+}
+
+/// etcd says so of these releases: a member that is killed may lose records that it has acknowledged.
+fn release(status: &StatusReply) -> Option<Finding> {
+    let version = status.version.as_str();
+    let patch = version.strip_prefix("3.5.")?.parse::<u32>().ok()?;
+    let found = format!("etcd {version} may lose acknowledged records when a member is killed");
+    (patch < 5).then(|| Finding::new(Problem, found).advise("upgrade to 3.5.5 or newer"))
+}
+
+fn clusters<'a>(statuses: impl Iterator<Item = &'a StatusReply>) -> Option<Finding> {
+    let clusters = statuses.filter_map(|status| Some(status.header.as_ref()?.cluster));
+    let clusters: HashSet<_> = clusters.collect();
+    let found = "the members are of different clusters: each admits a call of a key";
+    (clusters.len() > 1)
+        .then(|| Finding::new(Problem, found).advise("connect to the members of one cluster"))
 }
 
 struct Examination<'a> {
@@ -146,5 +166,28 @@ impl Examination<'_> {
             findings.push(Finding::new(Note, found).advise("connect by `etcds://`"));
         }
         findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_that_may_lose_records_is_a_problem() {
+        let is_found = |version: &str| {
+            let version = version.to_owned();
+            let status = StatusReply {
+                version,
+                ..StatusReply::default()
+            };
+            release(&status).is_some()
+        };
+        for version in ["3.5.0", "3.5.4"] {
+            assert!(is_found(version), "{version}");
+        }
+        for version in ["3.4.23", "3.5.5", "3.5.21", "3.6.0", ""] {
+            assert!(!is_found(version), "{version}");
+        }
     }
 }

@@ -50,6 +50,7 @@ macro_rules! messages {
 
 messages! {
     Header {
+        "1" cluster: u64 = [uint64],
         "3" revision: i64 = [int64],
     }
     KeyValue {
@@ -131,6 +132,7 @@ messages! {
     }
     Status {}
     StatusReply {
+        "1" header: Option<Header> = [message, optional],
         "2" version: String = [string],
         "3" db_size: i64 = [int64],
         /// Zero: there is no leader.

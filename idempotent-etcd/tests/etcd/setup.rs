@@ -123,3 +123,17 @@ async fn the_doctor_finds_a_lost_member_and_a_lost_quorum() {
         assert!(tokio::time::Instant::now() < deadline, "{found}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_finds_members_of_two_clusters() {
+    let clusters = [1, 1].map(|members| EtcdCluster::start(members).unwrap());
+    let [one, other] = clusters.each_ref().map(|cluster| &cluster.members()[0]);
+    let url = format!("etcd://{},{}", one.address(), other.address());
+    let store = EtcdStore::connect(&url).await.unwrap();
+    let found = store.examine("key", Duration::from_secs(20)).await;
+    let text = "the members are of different clusters: each admits a call of a key";
+    let is_found = found
+        .iter()
+        .any(|one| one.level() == Level::Problem && one.found() == text);
+    assert!(is_found, "{found:#?}");
+}
