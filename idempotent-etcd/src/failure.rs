@@ -53,6 +53,9 @@ pub(crate) fn judge(status: &Status) -> (StoreErrorKind, &'static str) {
             NotApplied,
             "has no leader: most of its members cannot be reached",
         ),
+        Code::Unavailable if text.contains("for learner") => {
+            (NotApplied, "has a member that does not vote yet")
+        }
         Code::ResourceExhausted if text.contains("too many requests") => {
             (NotApplied, "has too many requests")
         }
@@ -100,6 +103,11 @@ mod tests {
     fn only_a_request_that_was_certainly_not_carried_out_is_not_applied() {
         for (code, text, kind) in [
             (Code::Unavailable, "etcdserver: no leader", NotApplied),
+            (
+                Code::Unavailable,
+                "etcdserver: rpc not supported for learner",
+                NotApplied,
+            ),
             (Code::Unavailable, "etcdserver: request timed out", Unknown),
             (Code::Unavailable, "etcdserver: leader changed", Unknown),
             (Code::Unavailable, "etcdserver: server stopped", Unknown),
