@@ -31,11 +31,10 @@ const SHARE: u32 = 7200;
 const PATIENCE: [u64; 4] = [200, 400, 800, 1600];
 /// The longest lease of etcd, in seconds.
 const LONGEST: u64 = 9_000_000_000;
-/// More times to live than this are forgotten when their leases are no longer shared.
+/// If there are more times to live than this, the leases that no call needs now are forgotten.
 const MANY: usize = 256;
 
 /// The leases of a store.
-#[derive(Debug)]
 pub(crate) struct Leases {
     client: Arc<Client>,
     runtime: Handle,
@@ -43,14 +42,14 @@ pub(crate) struct Leases {
 }
 
 /// The leases for a time to live.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Slot {
     newest: Mutex<Option<Granted>>,
     /// Locked while a lease is granted.
-    granting: Arc<AsyncMutex<()>>,
+    granting: AsyncMutex<()>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Granted {
     id: i64,
     lasts: Duration,
@@ -85,14 +84,10 @@ impl Leases {
         let (window, seconds) = times(ttl);
         let slot = self.slot(seconds);
         if let Some((id, remains)) = slot.lasting(ttl) {
-            let is_nearly_over = remains < ttl + Duration::from_secs(window) / 2;
-            if is_nearly_over && let Ok(lock) = Arc::clone(&slot.granting).try_lock_owned() {
-                let client = Arc::clone(&self.client);
-                self.runtime.spawn(async move {
-                    let _lock = lock;
-                    // A failure shows again when a claim needs the lease.
-                    let _ = grant(&client, &slot, seconds + window).await;
-                });
+            let ahead = ttl + Duration::from_secs(window) / 2;
+            if remains < ahead && slot.granting.try_lock().is_ok() {
+                // A failure shows again when a claim needs the lease.
+                drop(self.granted(slot, ahead, seconds + window));
             }
             return Ok(id);
         }
@@ -102,8 +97,8 @@ impl Leases {
         }
     }
 
-    /// Grants a lease when no other call does. A task takes the lock, because a caller that nobody polls would keep it. The task goes on
-    /// without its caller, because the next call needs the lease.
+    /// Grants a lease that lasts at least `ttl`, when no other call does. A task takes the lock, because a caller that nobody polls would
+    /// keep it. The task goes on without its caller, because the next call needs the lease.
     fn granted(
         &self,
         slot: Arc<Slot>,
@@ -114,6 +109,7 @@ impl Leases {
         let client = Arc::clone(&self.client);
         self.runtime.spawn(async move {
             let _lock = tokio::select! {
+                biased;
                 lock = slot.granting.lock() => lock,
                 () = caller.closed() => return,
             };
@@ -137,10 +133,7 @@ impl Leases {
     fn slot(&self, seconds: u64) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() > MANY {
-            slots.retain(|seconds, slot| {
-                let is_shared = slot.lasting(Duration::from_secs(*seconds)).is_some();
-                is_shared || Arc::strong_count(slot) > 1
-            });
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
         }
         Arc::clone(slots.entry(seconds).or_default())
     }
@@ -193,11 +186,12 @@ async fn ask(client: &Client, grant: Grant) -> Result<(Lease, (Instant, SystemTi
 /// Without a lease the operation itself was not sent.
 fn unsent(status: &Status) -> StoreError {
     let error = error(status);
-    if error.kind() != StoreErrorKind::Unknown {
-        return error;
+    match error.kind() {
+        StoreErrorKind::Unknown => error
+            .with_kind(StoreErrorKind::NotApplied)
+            .reason("did not grant a lease"),
+        _ => error,
     }
-    let error = error.with_kind(StoreErrorKind::NotApplied);
-    error.reason("did not grant a lease")
 }
 
 #[cfg(test)]
