@@ -32,14 +32,14 @@ const MOST: usize = 16;
 const LARGEST: usize = 512 << 10;
 
 /// The transactions of a store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Batches {
     client: Arc<Client>,
     runtime: Handle,
     queue: Arc<Mutex<Queue>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Queue {
     waiting: Vec<Waiting>,
     /// The requests of tasks that have no answer, and are not overdue.

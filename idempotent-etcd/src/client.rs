@@ -1,6 +1,5 @@
 //! Sends requests to one member after the other.
 
-use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -257,11 +256,5 @@ impl Drop for Attempt<'_> {
         let (from, to) = (self.current, self.current.wrapping_add(1));
         let current = &self.client.current;
         let _ = current.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.addresses()).finish()
     }
 }

@@ -200,6 +200,7 @@ impl Store for EtcdStore {
 
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("EtcdStore").field(&self.0.client).finish()
+        let members = self.0.client.addresses();
+        f.debug_tuple("EtcdStore").field(&members).finish()
     }
 }
