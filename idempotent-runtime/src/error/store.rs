@@ -46,6 +46,7 @@ struct StoreErrorParts {
 /// | nothing, a broken connection, anything else | unknown | the claim is sent again with the same owner; a result is sent again, and the key is never released instead |
 /// | with `?replicas=n`: fewer replicas have the write | is stored, and may be lost | as above; in the end the claim is taken back, and the body does not run |
 /// | PostgreSQL 40001, 40P01, 55P03, MySQL 1205, 1213, MariaDB 1020, `SQLITE_BUSY` | was not applied | a store sends it three times (SQLite twenty); then `Unavailable`. With `tx`: roll back, and run the transaction again |
+/// | etcd: no leader, too many requests, a lost lease; DynamoDB: throttled, a transaction with the record | was not applied | nothing, if it ends within the deadline; else `Unavailable` |
 /// | no such table, no permission, no such database | was not applied | `Misconfigured`; its source has the missing statements |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
