@@ -245,15 +245,19 @@ impl Traces {
         is_silence || starved.any(|starved| time_within(starved, waited) >= LONG_PAUSE)
     }
 
-    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one. A silence
-    /// that began before the body is no excuse: a claim needs the store.
+    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one, at once or in
+    /// several parts. A silence that began before the body is no excuse: a claim needs the store.
     fn saw_silence(&self, bodies: &[Started]) -> bool {
         let is_silent = |process: u32, from: Micros, to: Micros| {
-            let silent = self.silent.get(&process).map_or(&[][..], Vec::as_slice);
-            let is_after = |start: Micros| from < start + START_DELAY && start < to;
-            silent
-                .iter()
-                .any(|(start, end)| is_after(*start) && from < *end)
+            let after = |spans: &BTreeMap<u32, Vec<(Micros, Micros)>>| {
+                let spans = spans.get(&process).map_or(&[][..], Vec::as_slice);
+                let spans = spans.iter().copied();
+                let is_after = |start| from < start + START_DELAY && start < to;
+                let after = spans.filter(|(start, end)| is_after(*start) && from < *end);
+                after.collect::<Vec<_>>()
+            };
+            let parts = time_within(&after(&self.starved), (from, to));
+            parts >= LONG_PAUSE || !after(&self.silent).is_empty()
         };
         bodies.windows(2).any(|two| {
             let (from, to) = (two[0].at, two[1].at);

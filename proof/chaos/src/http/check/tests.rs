@@ -124,6 +124,19 @@ fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies
 }
 
 #[test]
+fn a_key_is_not_judged_if_its_process_was_often_silent_between_two_bodies() {
+    let broken = |parts: u64| {
+        let paused = LONG_PAUSE / 4;
+        let starved =
+            |storm: Storm, part| storm.at(500 * (part + 1), HistoryEvent::Starved(1, paused));
+        let storm = (0..parts).fold(Storm::default().started(1, 100), starved);
+        storm.body(2, 3000).success(2, 3020, false).broken()
+    };
+    assert_eq!(broken(4), BTreeSet::new());
+    assert_eq!(broken(3), only(Rule::OneBody));
+}
+
+#[test]
 fn a_silence_that_began_before_the_first_body_is_no_excuse_for_a_second_body() {
     let broken = |first| {
         // The store is silent from 1000 to 6000 ms.
