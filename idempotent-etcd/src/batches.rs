@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use idempotent_runtime::store::StoreErrorKind;
 use prost::Message as _;
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tonic::Status;
@@ -35,7 +34,6 @@ const LARGEST: usize = 512 << 10;
 #[derive(Clone)]
 pub(crate) struct Batches {
     client: Arc<Client>,
-    runtime: Handle,
     queue: Arc<Mutex<Queue>>,
 }
 
@@ -54,15 +52,9 @@ type Waiting = (Txn, oneshot::Sender<Answer>);
 type Answer = Option<Result<TxnReply, Status>>;
 
 impl Batches {
-    /// # Panics
-    ///
-    /// Outside of a runtime of tokio.
     pub(crate) fn new(client: Arc<Client>) -> Self {
-        Self {
-            client,
-            runtime: Handle::current(),
-            queue: Arc::default(),
-        }
+        let queue = Arc::default();
+        Self { client, queue }
     }
 
     /// Sends a transaction, alone or with others.
@@ -87,7 +79,7 @@ impl Batches {
             return;
         };
         let batches = self.clone();
-        self.runtime.spawn(async move {
+        self.client.runtime.spawn(async move {
             let counted = Counted(&batches);
             let mut sent = pin!(batches.send_batch(batch));
             if timeout(OVERDUE, &mut sent).await.is_err() {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt as _};
 use http::uri::PathAndQuery;
 use idempotent_runtime::store::StoreErrorKind;
+use tokio::runtime::Handle;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Error};
@@ -22,6 +23,8 @@ use StoreErrorKind::{NotApplied, Unknown};
 
 /// The members of a cluster. Requests go to one member until it fails or does not answer; then they go to the next.
 pub(crate) struct Client {
+    /// Runs the tasks of the store.
+    pub(crate) runtime: Handle,
     pub(crate) members: Vec<Member>,
     current: AtomicUsize,
     login: Option<Authenticate>,
@@ -43,6 +46,10 @@ const CONNECT: Duration = Duration::from_secs(2);
 
 impl Client {
     /// Does not connect before the first request.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a runtime of tokio.
     pub(crate) fn new(
         addresses: &[String],
         login: Option<Authenticate>,
@@ -67,6 +74,7 @@ impl Client {
         // Processes begin with different members.
         let random = RandomState::new().hash_one(0) % members.len() as u64;
         Ok(Self {
+            runtime: Handle::current(),
             members,
             current: AtomicUsize::new(usize::try_from(random).unwrap_or_default()),
             login,

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
-use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
@@ -37,7 +36,6 @@ const MANY: usize = 256;
 /// The leases of a store.
 pub(crate) struct Leases {
     client: Arc<Client>,
-    runtime: Handle,
     shared: Mutex<HashMap<u64, Arc<Slot>>>,
 }
 
@@ -67,15 +65,9 @@ impl Granted {
 }
 
 impl Leases {
-    /// # Panics
-    ///
-    /// Outside of a runtime of tokio.
     pub(crate) fn new(client: Arc<Client>) -> Self {
-        Self {
-            client,
-            runtime: Handle::current(),
-            shared: Mutex::default(),
-        }
+        let shared = Mutex::default();
+        Self { client, shared }
     }
 
     /// A lease that lasts at least `ttl` from now on. Costs a round trip if there is none, or none is granted ahead.
@@ -107,7 +99,7 @@ impl Leases {
     ) -> oneshot::Receiver<Result<i64, Status>> {
         let (mut caller, granted) = oneshot::channel();
         let client = Arc::clone(&self.client);
-        self.runtime.spawn(async move {
+        self.client.runtime.spawn(async move {
             let _lock = tokio::select! {
                 biased;
                 lock = slot.granting.lock() => lock,

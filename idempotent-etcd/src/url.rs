@@ -13,7 +13,6 @@ use crate::failure::bad_url;
 use crate::wire::Authenticate;
 
 /// A parsed URL.
-#[derive(Default)]
 pub(crate) struct Address {
     /// Each with its port.
     pub(crate) members: Vec<String>,

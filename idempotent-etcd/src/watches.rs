@@ -22,7 +22,7 @@ pub(crate) async fn subscribe(client: &Client, key: Bytes) -> Option<watch::Rece
     };
     let mut replies = timeout(SUBSCRIBE, open).await.ok()??;
     let (sender, receiver) = watch::channel(());
-    tokio::spawn(async move {
+    client.runtime.spawn(async move {
         loop {
             tokio::select! {
                 () = sender.closed() => return,
