@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
@@ -30,10 +30,14 @@ pub(crate) struct Client {
     login: Option<Authenticate>,
     pub(crate) is_encrypted: bool,
     has_certificate: bool,
-    token: Mutex<Option<MetadataValue<Ascii>>>,
+    token: Arc<Token>,
 }
 
+/// The token of the user, after its login.
+type Token = Mutex<Option<MetadataValue<Ascii>>>;
+
 /// A member, by its address.
+#[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) address: String,
     channel: Channel,
@@ -80,7 +84,7 @@ impl Client {
             login,
             is_encrypted: tls.is_some(),
             has_certificate: tls.is_some_and(|tls| tls.has_certificate),
-            token: Mutex::default(),
+            token: Arc::default(),
         })
     }
 
@@ -118,7 +122,7 @@ impl Client {
         let replies = grpc.streaming(requests, path, ProstCodec::default()).await;
         let replies = replies.inspect_err(|status| {
             if is_stale_token(status) {
-                self.set_token(None);
+                self.forget_token();
             }
         })?;
         attempt.answered();
@@ -137,7 +141,7 @@ impl Client {
 
     /// Whether requests have no user. A certificate may name one.
     pub(crate) fn has_no_user(&self) -> bool {
-        self.lock_token().is_none() && !self.has_certificate
+        lock(&self.token).is_none() && !self.has_certificate
     }
 
     /// The addresses of the members.
@@ -161,26 +165,27 @@ impl Client {
         let Some(login) = &self.login else {
             return Ok(None);
         };
-        let known = self.lock_token().clone();
+        let known = lock(&self.token).clone();
         if known.is_some() {
             return Ok(known);
         }
-        let granted = match unary::<Authenticate>(member, Request::new(login.clone())).await {
-            Err(status) if is_auth_off(&status) => return Ok(None),
-            granted => granted?.token,
-        };
-        let token = MetadataValue::try_from(granted)
-            .map_err(|_| Status::unauthenticated("the token is not text"))?;
-        self.set_token(Some(token.clone()));
-        Ok(Some(token))
+        // In a task: a login takes long by design, the caller may give up, and later calls need the token.
+        let (member, login, token) = (member.clone(), login.clone(), Arc::clone(&self.token));
+        let granted = self.runtime.spawn(async move {
+            let granted = match unary::<Authenticate>(&member, Request::new(login)).await {
+                Err(status) if is_auth_off(&status) => return Ok(None),
+                granted => MetadataValue::try_from(granted?.token),
+            };
+            let granted = granted.map_err(|_| Status::unauthenticated("the token is not text"))?;
+            *lock(&token) = Some(granted.clone());
+            Ok(Some(granted))
+        });
+        let granted = granted.await;
+        granted.unwrap_or_else(|_| Err(Status::aborted("the runtime ends")))
     }
 
-    fn set_token(&self, token: Option<MetadataValue<Ascii>>) {
-        *self.lock_token() = token;
-    }
-
-    fn lock_token(&self) -> MutexGuard<'_, Option<MetadataValue<Ascii>>> {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner)
+    fn forget_token(&self) {
+        *lock(&self.token) = None;
     }
 
     fn attempt(&self) -> Attempt<'_> {
@@ -190,6 +195,10 @@ impl Client {
             current,
         }
     }
+}
+
+fn lock(token: &Token) -> MutexGuard<'_, Option<MetadataValue<Ascii>>> {
+    token.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn unary<M: Method>(member: &Member, request: Request<M>) -> Result<M::Reply, Status> {
@@ -232,7 +241,7 @@ impl Tries<'_> {
             _ => attempt.answered(),
         }
         if self.renews && answer.as_ref().is_err_and(is_stale_token) {
-            self.client.set_token(None);
+            self.client.forget_token();
             self.renews = false;
             return None;
         }
@@ -264,5 +273,47 @@ impl Drop for Attempt<'_> {
         let (from, to) = (self.current, self.current.wrapping_add(1));
         let current = &self.client.current;
         let _ = current.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::task::yield_now;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::scripted;
+    use crate::wire::{AuthenticateReply, Range, RangeReply};
+
+    #[tokio::test]
+    async fn a_login_goes_on_when_its_caller_gives_up() {
+        let login = Authenticate {
+            name: "user".to_owned(),
+            password: "password".to_owned(),
+        };
+        let (client, mut requests) = scripted::client(Some(login)).await;
+        let mut given_up = Box::pin(client.call(Range::count(b"key")));
+        assert!((&mut given_up).now_or_never().is_none());
+        let (_, reply) = requests.next::<Authenticate>().await;
+        drop(given_up);
+        let token = "token".to_owned();
+        reply.answer(&AuthenticateReply { token });
+        let is_known = async {
+            while lock(&client.token).is_none() {
+                yield_now().await;
+            }
+        };
+        timeout(Duration::from_mins(1), is_known)
+            .await
+            .expect("a token");
+
+        let member = async {
+            // Without another login.
+            let (_, reply) = requests.next::<Range>().await;
+            reply.answer(&RangeReply::default());
+        };
+        let (answer, ()) = tokio::join!(client.call(Range::count(b"key")), member);
+        answer.expect("an answer");
     }
 }

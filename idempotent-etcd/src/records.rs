@@ -228,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_renewal_that_comes_late_changes_nothing() {
-        let (client, mut requests) = scripted::client().await;
+        let (client, mut requests) = scripted::client(None).await;
         let records = Records::new(client);
         let (key, value) = (bytes("key"), Bytes::from_static(b"value"));
         let change = (&key, Some(&value), Some(Duration::from_mins(1)));
@@ -246,11 +246,7 @@ mod tests {
                 ..RangeReply::default()
             });
             let (Grant { ttl }, reply) = requests.next::<Grant>().await;
-            reply.answer(&Lease {
-                id: 2,
-                ttl,
-                ..Lease::default()
-            });
+            reply.answer(&Lease { id: 2, ttl });
             let (renewal, reply) = requests.next::<Txn>().await;
             // A later renewal changes the revision.
             assert_eq!(renewal.compare, [Compare::is_of(&key, 7)]);

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::client::Client;
-use crate::wire::Method;
+use crate::wire::{Authenticate, Method};
 
 /// A request that a member has got.
 struct Request {
@@ -24,10 +24,10 @@ pub(crate) struct Requests(UnboundedReceiver<Request>);
 pub(crate) struct Reply(SendResponse<Bytes>);
 
 /// A client of two members.
-pub(crate) async fn client() -> (Client, Requests) {
+pub(crate) async fn client(login: Option<Authenticate>) -> (Client, Requests) {
     let (sender, requests) = unbounded_channel();
     let members = [member(sender.clone()).await, member(sender).await];
-    let client = Client::new(&members, None, None).expect("a client");
+    let client = Client::new(&members, login, None).expect("a client");
     (client, Requests(requests))
 }
 

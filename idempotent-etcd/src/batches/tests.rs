@@ -11,7 +11,7 @@ use crate::scripted::{self, Requests};
 use crate::wire::{Compare, Txn, TxnReply};
 
 async fn scripted() -> (Batches, Requests) {
-    let (client, requests) = scripted::client().await;
+    let (client, requests) = scripted::client(None).await;
     (Batches::new(Arc::new(client)), requests)
 }
 
