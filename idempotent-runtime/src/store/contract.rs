@@ -115,6 +115,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// If `expected` equals `value`, this sets only the time to live, and a full store must accept it. Otherwise, if `value` is
     /// already stored, nothing changes and the answer is [`Swap::Done`].
     ///
+    /// A request may arrive after one that was sent later. So a store that sends the instant of the expiry, and not a duration, compares
+    /// more than the value: a late renewal must not shorten what a later one has given.
+    ///
     /// # Errors
     ///
     /// A [`StoreError`] whose kind says whether the value may have been stored.
