@@ -93,7 +93,7 @@ impl Batches {
 
     /// Sends transactions together, to one member after the other, without those whose callers have gone.
     async fn send_batch(&self, mut batch: Vec<Waiting>) {
-        let mut tries = self.client.tries();
+        let mut attempts = self.client.attempts();
         let answer = loop {
             batch.retain(|(_, caller)| !caller.is_closed());
             let request = match batch.as_slice() {
@@ -108,7 +108,7 @@ impl Batches {
                 // First, so that nothing is sent without a caller.
                 biased;
                 _ = gone => return,
-                answer = tries.send(request) => answer,
+                answer = attempts.send(request) => answer,
             };
             if let Some(answer) = answer {
                 break answer;
@@ -138,7 +138,7 @@ impl Batches {
 }
 
 impl Queue {
-    /// Whether a caller may send its transaction itself, from now on: no other is under way.
+    /// Whether a caller may send its transaction itself, from now on: all others have their answers.
     fn begin_lone(&mut self) -> bool {
         let is_free = !self.has_lone && self.unanswered == 0 && self.waiting.is_empty();
         self.has_lone |= is_free;

@@ -90,17 +90,17 @@ impl Client {
 
     /// Sends a request until a member answers, once to each member at most. A request whose outcome is unknown is not sent again.
     pub(crate) async fn call<M: Method>(&self, request: M) -> Result<M::Reply, Status> {
-        let mut tries = self.tries();
+        let mut attempts = self.attempts();
         loop {
-            if let Some(answer) = tries.send(request.clone()).await {
+            if let Some(answer) = attempts.send(request.clone()).await {
                 return answer;
             }
         }
     }
 
     /// For a request that may change before it is sent again.
-    pub(crate) fn tries(&self) -> Tries<'_> {
-        Tries {
+    pub(crate) fn attempts(&self) -> Attempts<'_> {
+        Attempts {
             client: self,
             renews: self.login.is_some(),
             left: self.members.len(),
@@ -219,7 +219,7 @@ async fn ready(member: &Member) -> Result<Grpc<Channel>, Status> {
 }
 
 /// How often a request may still be sent.
-pub(crate) struct Tries<'a> {
+pub(crate) struct Attempts<'a> {
     client: &'a Client,
     /// Whether it is sent once more with a new token.
     renews: bool,
@@ -227,7 +227,7 @@ pub(crate) struct Tries<'a> {
     left: usize,
 }
 
-impl Tries<'_> {
+impl Attempts<'_> {
     /// Sends a request to one member. `None`: it was not applied, and is to be sent again.
     pub(crate) async fn send<M: Method>(&mut self, request: M) -> Option<Result<M::Reply, Status>> {
         let attempt = self.client.attempt();

@@ -1,10 +1,13 @@
 //! Members that a test scripts: it gets each request and answers it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Response};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::wire::{Authenticate, Method};
@@ -34,7 +37,8 @@ pub(crate) async fn client(login: Option<Authenticate>) -> (Client, Requests) {
 impl Requests {
     /// The next request, which must be of this method.
     pub(crate) async fn next<M: Method + Default>(&mut self) -> (M, Reply) {
-        let request = self.0.recv().await.expect("a request");
+        let request = timeout(Duration::from_mins(1), self.0.recv()).await;
+        let request = request.expect("in time").expect("a request");
         assert_eq!(request.path, M::PATH);
         let message = M::decode(request.message).expect("a message");
         (message, Reply(request.reply))
