@@ -73,20 +73,21 @@ pub mod dynamodb {
 pub use idempotent_dynamodb::DynamoDbStore;
 #[cfg(feature = "etcd")]
 pub use idempotent_etcd::EtcdStore;
-#[cfg(feature = "mysql")]
-pub use idempotent_runtime::MySqlStore;
-#[cfg(feature = "postgres")]
-pub use idempotent_runtime::PostgresStore;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use idempotent_runtime::SqlStore;
-#[cfg(feature = "sqlite")]
-pub use idempotent_runtime::SqliteStore;
 
 #[cfg(feature = "order-numbers")]
 pub use idempotent_runtime::{OrderNumber, OrderNumbers, OrderNumbersBuilder, Placed};
 
 #[cfg(feature = "redis")]
 pub use idempotent_redis::{RedisConnection, RedisOptions, RedisStore};
+
+#[cfg(feature = "mysql")]
+pub use idempotent_sql::MySqlStore;
+#[cfg(feature = "postgres")]
+pub use idempotent_sql::PostgresStore;
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+pub use idempotent_sql::SqlStore;
+#[cfg(feature = "sqlite")]
+pub use idempotent_sql::SqliteStore;
 
 #[cfg(feature = "seal")]
 pub use idempotent_runtime::{SealKey, SealKeys};
@@ -103,7 +104,7 @@ pub use idempotent_runtime::{SealKey, SealKeys};
     doc = "Guards that use only the database: locks, rows in a transaction, retries."
 )]
 pub mod sql {
-    pub use idempotent_runtime::sql::*;
+    pub use idempotent_sql::sql::*;
 }
 
 #[doc = include_str!("links.md")]

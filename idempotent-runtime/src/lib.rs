@@ -57,8 +57,7 @@ pub use mechanisms::numbers::OrderNumbers;
 pub use mechanisms::numbers::builder::OrderNumbersBuilder;
 #[cfg(feature = "order-numbers")]
 pub use mechanisms::numbers::number::OrderNumber;
-#[cfg(feature = "order-numbers")]
-pub use mechanisms::numbers::placed::Placed;
+pub use mechanisms::placed::Placed;
 pub use mechanisms::seen::builder::SeenSetBuilder;
 pub use mechanisms::seen::{Added, FirstTime, SeenSet};
 pub use mechanisms::tokens::Tokens;
@@ -80,13 +79,5 @@ pub use settings::Settings;
 pub use settings::endpoint_info::EndpointInfo;
 pub use settings::list::Endpoints;
 pub use settings::setting::{Origin, Setting};
-#[cfg(feature = "mysql")]
-pub use sql::store::MySqlStore;
-#[cfg(feature = "postgres")]
-pub use sql::store::PostgresStore;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use sql::store::SqlStore;
-#[cfg(feature = "sqlite")]
-pub use sql::store::SqliteStore;
 pub use store::memory::MemoryStore;
 pub use store::{BloomStats, Durability, Hint, Mechanism, Store, StoreError, StoreErrorKind};

@@ -5,5 +5,6 @@ pub(crate) mod counter;
 mod mistakes;
 #[cfg(feature = "order-numbers")]
 pub(crate) mod numbers;
+pub(crate) mod placed;
 pub(crate) mod seen;
 pub(crate) mod tokens;

@@ -125,35 +125,6 @@ mod on_this_thread {
         AllowsSameName,
         /// A step that was not recorded is taken for done.
         SkipsNext,
-        // Of batches of a database.
-        /// A change is sent although its caller withdrew it while the batch waited for a connection.
-        SendsWithdrawn,
-        /// If one change fails, the others count as done.
-        AnswersForAll,
-        /// A batch has two changes of a key, the later change first.
-        LosesOrder,
-        /// A batch that waits for a connection does not count.
-        HidesExhaustedPool,
-        /// A database that cannot make batches gets one after the other.
-        SendsRefused,
-        // Of batches of MySQL.
-        /// A batch waits for rows that other transactions have locked.
-        WaitsForLocked,
-        /// A batch waits for rows that other transactions have inserted, or claims expired rows that they have locked.
-        InsertsLocked,
-        /// The stored values are read before the commit.
-        ReadsInTransaction,
-        /// All changes count as done.
-        AnswersForAllRows,
-        /// An attempt that was counted before is counted again.
-        RepeatsCounts,
-        /// The counters are read after the commit.
-        ReadsCountsLate,
-        /// A batch that fails does not end its transaction.
-        LeavesTransaction,
-        // Of the attempts of a database.
-        /// An operation may lose only as many races as it may be sent after failures.
-        GivesUpEarly,
     }
 
     pub(crate) fn is_made(mistake: Mutation) -> bool {

@@ -4,5 +4,6 @@
 pub mod dynamodb;
 pub mod http;
 pub mod redis;
+pub mod sql;
 #[cfg(feature = "testkit")]
 pub mod testkit;

@@ -16,7 +16,7 @@ use crate::simulation::source as simulated;
 ///
 /// A generator in this process would be copied by `fork()` or by a snapshot of a virtual machine, and the copies would make the
 /// same owners and tokens.
-pub(crate) fn random_bits() -> u128 {
+pub fn random_bits() -> u128 {
     #[cfg(test)]
     if let Some(bits) = simulated::random_bits() {
         return bits;
@@ -164,7 +164,7 @@ pub(crate) fn process() -> u32 {
 }
 
 /// A random factor from 1 to 1.5, to spread pauses that would be equal.
-pub(crate) fn jitter() -> f64 {
+pub fn jitter() -> f64 {
     #[cfg(test)]
     if let Some(jitter) = simulated::jitter() {
         return jitter;

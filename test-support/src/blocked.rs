@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite};
+use idempotent_sql::sql::sqlx::{self, MySql, Pool, Postgres, Sqlite};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 

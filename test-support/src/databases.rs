@@ -8,17 +8,17 @@ use std::time::Duration;
 use std::{env, fs};
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
-use idempotent_runtime::sql::sqlx::mysql::MySqlConnectOptions;
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
-use idempotent_runtime::sql::sqlx::postgres::PgConnectOptions;
-use idempotent_runtime::sql::sqlx::sqlite::{
+use idempotent_sql::sql::sqlx::mysql::MySqlConnectOptions;
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
+use idempotent_sql::sql::sqlx::postgres::PgConnectOptions;
+use idempotent_sql::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous,
 };
-use idempotent_runtime::sql::sqlx::{
+use idempotent_sql::sql::sqlx::{
     self, ColumnIndex, Decode, Encode, Executor, IntoArguments, MySql, Pool, Postgres, Sqlite,
     Type, raw_sql,
 };
-use idempotent_runtime::sql::{AsConnection, Database, Lock};
+use idempotent_sql::sql::{AsConnection, Database, Lock};
 
 use crate::implies::Implies;
 

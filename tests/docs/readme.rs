@@ -20,8 +20,8 @@ const ALIASES: [(&str, &str); 13] = [
     ("watchdog", "idempotent-macro/src/lib.rs"),
     ("令牌", "idempotent-runtime/src/mechanisms/tokens.rs"),
     ("布隆过滤器", "idempotent-runtime/src/mechanisms/bloom.rs"),
-    ("去重表", "idempotent-runtime/src/sql/block/insert.rs"),
-    ("状态机", "idempotent-runtime/src/sql/block/transition.rs"),
+    ("去重表", "idempotent-sql/src/block/insert.rs"),
+    ("状态机", "idempotent-sql/src/block/transition.rs"),
 ];
 
 #[test]

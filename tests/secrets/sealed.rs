@@ -14,9 +14,10 @@ use idempotence::testkit::FaultyStore;
 use idempotence_test_servers::RedisServer;
 use idempotent_redis::RedisStore;
 use idempotent_runtime::fingerprint::Fingerprint;
-use idempotent_runtime::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
 use idempotent_runtime::store::{Bytes, Store, Swap};
-use idempotent_runtime::{Error, Idempotency, MemoryStore, SealKey, SealKeys, SqliteStore, sql};
+use idempotent_runtime::{Error, Idempotency, MemoryStore, SealKey, SealKeys};
+use idempotent_sql::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
+use idempotent_sql::{SqliteStore, sql};
 use serde::{Deserialize, Serialize};
 use tower::ServiceExt as _;
 

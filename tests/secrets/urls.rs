@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use idempotence_test_servers::{MariaDbServer, Port, PostgresServer, RedisServer};
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::{MySqlStore, PostgresStore};
+use idempotent_sql::{MySqlStore, PostgresStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -263,7 +263,7 @@ async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
     let url = server.database().unwrap();
     let admin = MySqlStore::connect(&url).await.unwrap();
     let user = "CREATE USER shop_user IDENTIFIED BY 's3cret'; GRANT ALL ON *.* TO shop_user";
-    let user = idempotent_runtime::sql::sqlx::raw_sql(user);
+    let user = idempotent_sql::sql::sqlx::raw_sql(user);
     user.execute(admin.pool()).await.unwrap();
     let in_place = url.replace("root@", &format!("shop_user:{SECRET}@"));
     MySqlStore::connect(&in_place).await.unwrap();
@@ -271,8 +271,8 @@ async fn a_password_appears_in_no_output_of_a_successful_or_refused_login() {
     assert_no_leak(&logins(&url, "root@"), &log).await;
 }
 
-async fn run(pool: &idempotent_runtime::sql::sqlx::PgPool, statement: &'static str) {
-    let statement = idempotent_runtime::sql::sqlx::raw_sql(statement);
+async fn run(pool: &idempotent_sql::sql::sqlx::PgPool, statement: &'static str) {
+    let statement = idempotent_sql::sql::sqlx::raw_sql(statement);
     statement.execute(pool).await.unwrap();
 }
 

@@ -13,9 +13,10 @@ use std::{env, fs, process};
 
 use bytes::Bytes;
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
-use idempotent_runtime::sql::Lock;
 use idempotent_runtime::store::{Claim, Store};
-use idempotent_runtime::{Error, Idempotency, MemoryStore, MySqlStore, PostgresStore};
+use idempotent_runtime::{Error, Idempotency, MemoryStore};
+use idempotent_sql::sql::Lock;
+use idempotent_sql::{MySqlStore, PostgresStore};
 use sqlx::{AssertSqlSafe, Executor, MySqlPool, PgPool};
 use tokio::runtime::Runtime;
 

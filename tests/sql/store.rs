@@ -39,19 +39,19 @@ mod sqlite_suite {
 }
 
 mod postgres_suite_in_batches {
-    use idempotent_runtime::sql::sqlx::Postgres;
+    use idempotent_sql::sql::sqlx::Postgres;
 
     idempotence::testkit::conformance!(crate::store::batches::crowded::<Postgres>());
 }
 
 mod mysql_suite_in_batches {
-    use idempotent_runtime::sql::sqlx::MySql;
+    use idempotent_sql::sql::sqlx::MySql;
 
     idempotence::testkit::conformance!(crate::store::batches::crowded::<MySql>());
 }
 
 mod sqlite_suite_in_batches {
-    use idempotent_runtime::sql::sqlx::Sqlite;
+    use idempotent_sql::sql::sqlx::Sqlite;
 
     idempotence::testkit::conformance!(crate::store::batches::crowded::<Sqlite>());
 }

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use idempotence::testkit::{Fault, FaultyStore};
-use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore, sql};
+use idempotent_runtime::{Error, Event, GuardedCall, Idempotency, MemoryStore};
+use idempotent_sql::sql;
 
 const HOUR: Duration = Duration::from_hours(1);
 /// How long a test waits for an event that must happen, also on a slow machine.

@@ -24,7 +24,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// # Databases
     ///
-    /// The row is in the table `idempotence`, which [`migrate`](crate::sql::migrate) creates. It is valid for `ttl` from the
+    /// The row is in the table `idempotence`, which `sql::migrate` creates. It is valid for `ttl` from the
     /// claim, with `replay` from the end of the call. Other transactions see it after the commit. Its key is
     /// `idem:#tx:orders.pay:…`, which differs from the key of the same call in a store. So a call of [`run`](Self::run) with
     /// the same name and key may have this call in its body. [`peek_tx`](crate::Idempotency::peek_tx) reads the row.

@@ -10,11 +10,6 @@ use crate::store::{Store, UrlScheme};
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
     match url.split_once(':').map_or(url, |(scheme, _)| scheme) {
         "memory" if url == "memory:" => Ok(Arc::new(MemoryStore::new())),
-        "postgres" | "postgresql" => {
-            connected!("postgres", crate::PostgresStore, "PostgreSQL", url)
-        }
-        "mysql" | "mariadb" => connected!("mysql", crate::MySqlStore, "MySQL", url),
-        "sqlite" => connected!("sqlite", crate::SqliteStore, "SQLite", url),
         // The other stores are in crates of their own, which a feature links.
         scheme => match (UrlScheme::find(family_of(scheme)), feature_of(scheme)) {
             (Some(registered), _) => registered.connect(url).await.map_err(|error| {
@@ -40,12 +35,16 @@ fn family_of(scheme: &str) -> &str {
 }
 
 const REDIS: &str = "redis";
+const SQL: [&str; 5] = ["postgres", "postgresql", "mysql", "mariadb", "sqlite"];
 
 /// The name of the store with this scheme, and the feature that links its crate.
 fn feature_of(scheme: &str) -> Option<(&'static str, &'static str)> {
     match family_of(scheme) {
         "dynamodb" => Some(("dynamodb", "`dynamodb`")),
         "etcd" | "etcds" => Some(("etcd", "`etcd`")),
+        "postgres" | "postgresql" => Some(("PostgreSQL", "`postgres`")),
+        "mysql" | "mariadb" => Some(("MySQL", "`mysql`")),
+        "sqlite" => Some(("SQLite", "`sqlite`")),
         // A URL with TLS needs another feature, which enables `redis`.
         REDIS if scheme.starts_with("rediss") || scheme == "valkeys" => {
             Some(("Redis", "`redis-rustls`, or `redis-native-tls`,"))
@@ -65,7 +64,7 @@ fn unknown_scheme(url: &str) -> SetupError {
         "the URL of the store has no known scheme"
     };
     let more = UrlScheme::all().flat_map(UrlScheme::schemes);
-    let more = more.filter(|scheme| family_of(scheme) != REDIS);
+    let more = more.filter(|scheme| family_of(scheme) != REDIS && !SQL.contains(scheme));
     let more: Vec<_> = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
     let more = more.concat();
     SetupError::new(format!(
@@ -74,27 +73,6 @@ fn unknown_scheme(url: &str) -> SetupError {
     ))
 }
 
-/// Connects to a store of a feature. Without the feature the error names it.
-macro_rules! connected {
-    ($feature:literal, $store:ty, $name:literal, $url:ident) => {{
-        #[cfg(feature = $feature)]
-        let connected = match <$store>::connect($url).await {
-            Ok(store) => Ok(Arc::new(store) as Arc<dyn Store>),
-            Err(error) => Err(SetupError::caused(
-                concat!("cannot use the ", $name, " of this URL"),
-                error,
-            )),
-        };
-        #[cfg(not(feature = $feature))]
-        let connected = Err(SetupError::new(format!(
-            "a URL of {} needs the feature `{}` of the crate `idempotence`",
-            $name, $feature
-        )));
-        connected
-    }};
-}
-use connected;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,32 +80,21 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_for_a_missing_feature_names_it() {
-        for (url, feature, built_in) in [
-            ("redis://localhost/", "redis", false),
-            ("valkey://localhost/", "redis", false),
-            ("rediss://localhost/", "redis-rustls", false),
-            ("rediss-cluster://localhost/", "redis-rustls", false),
-            ("valkeys://localhost/", "redis-rustls", false),
-            (
-                "postgres://u:s3cret@h/d",
-                "postgres",
-                cfg!(feature = "postgres"),
-            ),
-            (
-                "postgresql://u:s3cret@h/d",
-                "postgres",
-                cfg!(feature = "postgres"),
-            ),
-            ("mysql://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
-            ("mariadb://u:s3cret@h/d", "mysql", cfg!(feature = "mysql")),
-            ("sqlite:file", "sqlite", cfg!(feature = "sqlite")),
-            ("dynamodb://s3cret", "dynamodb", false),
-            ("etcd://u:s3cret@h", "etcd", false),
-            ("etcds://u:s3cret@h", "etcd", false),
+        for (url, feature) in [
+            ("redis://localhost/", "redis"),
+            ("valkey://localhost/", "redis"),
+            ("rediss://localhost/", "redis-rustls"),
+            ("rediss-cluster://localhost/", "redis-rustls"),
+            ("valkeys://localhost/", "redis-rustls"),
+            ("postgres://u:s3cret@h/d", "postgres"),
+            ("postgresql://u:s3cret@h/d", "postgres"),
+            ("mysql://u:s3cret@h/d", "mysql"),
+            ("mariadb://u:s3cret@h/d", "mysql"),
+            ("sqlite:file", "sqlite"),
+            ("dynamodb://s3cret", "dynamodb"),
+            ("etcd://u:s3cret@h", "etcd"),
+            ("etcds://u:s3cret@h", "etcd"),
         ] {
-            if built_in {
-                continue;
-            }
             let text = connect(url).await.expect_err(url).to_string();
             assert!(text.contains(&format!("the feature `{feature}`")), "{text}");
             assert!(!text.contains("s3cret"), "{text}");

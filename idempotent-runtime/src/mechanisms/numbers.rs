@@ -8,7 +8,6 @@ pub(crate) mod builder;
 mod issuer;
 mod machine;
 pub(crate) mod number;
-pub(crate) mod placed;
 mod sequence;
 #[cfg(test)]
 mod tests;
@@ -16,9 +15,9 @@ mod tests;
 use self::issuer::Issuer;
 use self::machine::Machine;
 use self::number::{OrderNumber, Proof, parse};
-use self::placed::Placed;
 use crate::error::{Error, Failure};
 use crate::key::fingerprint::{KeyPart, Keying, UnencodablePart};
+use crate::mechanisms::placed::Placed;
 use crate::observe::{Event, EventKind};
 use crate::store::Hint;
 
@@ -56,43 +55,7 @@ use crate::store::Hint;
 /// # With a database
 ///
 /// [`redeem`](Self::redeem) accepts the result of [`sql::insert_once`], for which a duplicate is a row with the same key. Any
-/// other conflict stays an error.
-///
-/// ```
-/// # #[cfg(feature = "postgres")] mod example {
-/// # use idempotent_runtime as idempotence;
-/// use idempotence::sql::{self, sqlx};
-/// use idempotence::store::Hint;
-/// use idempotence::{OrderNumbers, Placed};
-/// # #[derive(Debug, thiserror::Error)]
-/// # enum AppError {
-/// #     #[error(transparent)]
-/// #     Refused(#[from] idempotence::Error),
-/// #     #[error(transparent)]
-/// #     Database(#[from] sqlx::Error),
-/// # }
-///
-/// async fn submit(pool: &sqlx::PgPool, numbers: &OrderNumbers, user: i64, number: &str) -> Result<(), AppError> {
-///     let placed = numbers.redeem(number, &user, async |number, hint| {
-///         if hint == Hint::PerhapsSeen {
-///             // The order probably exists, and a `SELECT` is cheaper than an insert that fails.
-///             let order = sqlx::query("SELECT 1 FROM orders WHERE no = $1").bind(number);
-///             if order.fetch_optional(pool).await?.is_some() {
-///                 return Ok(Placed::Again);
-///             }
-///         }
-///         let mut tx = pool.begin().await?;
-///         let insertion = sql::insert_once("orders").key("no", number).set("customer", user).run(&mut tx).await?;
-///         tx.commit().await?;
-///         Ok::<Placed<_>, AppError>(insertion.into())
-///     });
-///     match placed.await? {
-///         Placed::New(_) | Placed::Again => println!("your order is placed"),
-///     }
-///     Ok(())
-/// }
-/// # }
-/// ```
+/// other conflict stays an error. The conversion of its `Insertion` into [`Placed`] has an example.
 ///
 /// [`sql::insert_once`]: https://docs.rs/idempotence/latest/idempotence/sql/fn.insert_once.html
 ///

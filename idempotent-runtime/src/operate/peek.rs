@@ -95,16 +95,12 @@ impl Idempotency {
     /// ```
     /// # use idempotent_runtime as idempotence;
     /// # #[cfg(feature = "sqlite")]
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn example(idempotency: idempotence::Idempotency, pool: idempotence::sql::sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::time::Duration;
-    /// use idempotence::sql::sqlx::sqlite::{SqliteConnection, SqlitePoolOptions};
-    /// use idempotence::{Error, Idempotency, SqliteStore, sql};
+    /// use idempotence::Error;
+    /// use idempotence::sql::sqlx::sqlite::SqliteConnection;
     ///
-    /// let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await?;
-    /// sql::migrate(&pool).await?;
-    /// let idempotency = Idempotency::new(SqliteStore::new(pool.clone()));
-    ///
+    /// // `idempotency` has the store `SqliteStore::new(pool.clone())`.
     /// let mut tx = pool.begin().await?;
     /// let pay = idempotency.call("orders.pay").key(&7).key("2026-11-21/42").ttl(Duration::from_hours(24));
     /// pay.run_in(&mut tx, async |_: &mut SqliteConnection| Ok::<_, Error>(())).await?;
@@ -115,8 +111,6 @@ impl Idempotency {
     /// let row = idempotency.peek_tx("orders.pay", &(7, "2026-11-21/42")).await?.expect("a row");
     /// assert!(idempotency.forget(&row).await?); // an equal call runs again
     /// # Ok(()) }
-    /// # #[cfg(not(feature = "sqlite"))]
-    /// # fn main() {}
     /// ```
     ///
     /// # Errors

@@ -58,8 +58,7 @@ pub(crate) fn next(stored: &[u8], attempt: u128) -> Result<Next, StoreError> {
 /// # Errors
 ///
 /// If `stored` is not the record of a counter.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(crate) fn number(stored: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
+pub fn number(stored: &[u8], attempt: u128) -> Result<Option<u64>, StoreError> {
     let next = next(stored, attempt)?;
     Ok(next.record.is_none().then_some(next.attempt))
 }
@@ -93,7 +92,7 @@ fn write(count: u64, last: &str) -> Bytes {
 }
 
 /// Returns half of an attempt's bits: enough to distinguish the few attempts that a record remembers.
-pub(crate) fn id(attempt: u128) -> String {
+pub fn id(attempt: u128) -> String {
     format!("{:016x}", attempt & u128::from(u64::MAX))
 }
 

@@ -1,55 +1,18 @@
-//! The supported databases, and what each must implement: one trait for each part of this module.
+//! The databases of sqlx: their transactions as drivers, and the statements of a dedup row.
 
-use self::batch::Batch;
-use self::connect::Connect;
-use self::counting::Counting;
-use self::doctor::Examine;
-use self::fencing::Fencing;
-use self::lock::Locks;
-use self::records::Records;
-use self::rows::Dedup;
+use self::address::Address;
 use self::run::Run;
-use self::schema::Schema;
-use self::syntax::Syntax;
 
-pub(super) mod batch;
-pub(super) mod checkout;
-pub(super) mod connect;
+pub(crate) mod address;
 pub(super) mod connection;
-pub(super) mod counting;
-pub(super) mod doctor;
-pub(super) mod fencing;
-pub(super) mod lock;
-pub(super) mod records;
 pub(super) mod rows;
-pub(super) mod run;
-pub(super) mod schema;
-pub(super) mod session;
-pub(super) mod statement;
-pub(super) mod syntax;
-pub(super) mod time;
-pub(super) mod url;
+pub(crate) mod run;
+pub(crate) mod statement;
+pub(crate) mod time;
 
-/// A supported database: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.
-pub trait Database: sqlx::Database + Sealed {}
+/// A database whose pools and transactions of sqlx 0.9 are accepted: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.
+///
+/// The `Database` of this module extends it.
+pub trait SqlxDatabase: sqlx::Database + Run + Address {}
 
-/// Everything that the parts of this module need of a database.
-pub trait Sealed:
-    Run + Records + Counting + Fencing + Batch + Dedup + Locks + Connect + Examine + Schema + Syntax
-{
-}
-
-#[cfg(feature = "postgres")]
-impl Database for sqlx::Postgres {}
-#[cfg(feature = "postgres")]
-impl Sealed for sqlx::Postgres {}
-
-#[cfg(feature = "mysql")]
-impl Database for sqlx::MySql {}
-#[cfg(feature = "mysql")]
-impl Sealed for sqlx::MySql {}
-
-#[cfg(feature = "sqlite")]
-impl Database for sqlx::Sqlite {}
-#[cfg(feature = "sqlite")]
-impl Sealed for sqlx::Sqlite {}
+impl<DB: sqlx::Database + Run + Address> SqlxDatabase for DB {}

@@ -8,28 +8,23 @@ use sqlx::{Connection, Pool};
 use thiserror::Error;
 
 use self::code::Code;
-use super::database::Database;
+use super::database::SqlxDatabase;
 use super::driver::DriverError;
 use crate::store::{StoreError, StoreErrorKind};
 
 pub(crate) mod causes;
 pub(super) mod code;
-mod explained;
 mod reason;
 #[cfg(test)]
 pub(super) mod refusal;
 pub(super) mod retryable;
 
-pub(crate) use self::code::is_missing_table;
-pub(crate) use self::explained::explained;
+pub use self::code::{is_broken, is_missing_table};
 
 use StoreErrorKind::{Full, Misconfigured, NotApplied, Unknown};
 
 /// The failure of a statement that ran at `place`.
-pub(crate) fn statement_failed(
-    error: sqlx::Error,
-    place: impl Into<Cow<'static, str>>,
-) -> StoreError {
+pub fn statement_failed(error: sqlx::Error, place: impl Into<Cow<'static, str>>) -> StoreError {
     let (kind, reason) = (kind_of(&error), reason::of_statement(&error));
     store_error(kind, reason, error).place(place)
 }
@@ -59,10 +54,7 @@ pub(crate) fn begin_failed(error: DriverError) -> StoreError {
 }
 
 /// The failure of a new connection to `place`: no statement was sent.
-pub(crate) fn connect_failed(
-    error: sqlx::Error,
-    place: impl Into<Cow<'static, str>>,
-) -> StoreError {
+pub fn connect_failed(error: sqlx::Error, place: impl Into<Cow<'static, str>>) -> StoreError {
     let kind = match kind_of(&error) {
         Unknown => NotApplied,
         kind => kind,
@@ -72,7 +64,7 @@ pub(crate) fn connect_failed(
 }
 
 /// The failure to open a connection with `options`.
-pub(crate) fn open_failed<DB: Database>(
+pub fn open_failed<DB: SqlxDatabase>(
     error: sqlx::Error,
     options: &<DB::Connection as Connection>::Options,
 ) -> StoreError {
@@ -87,7 +79,7 @@ pub(crate) fn open_failed<DB: Database>(
 }
 
 /// The failure to get a connection of `pool`.
-pub(crate) fn acquire_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) -> StoreError {
+pub fn acquire_failed<DB: SqlxDatabase>(error: sqlx::Error, pool: &Pool<DB>) -> StoreError {
     let timed_out = matches!(error, sqlx::Error::PoolTimedOut);
     let failure = open_failed::<DB>(error, &pool.connect_options());
     if timed_out {
@@ -99,13 +91,13 @@ pub(crate) fn acquire_failed<DB: Database>(error: sqlx::Error, pool: &Pool<DB>) 
 }
 
 /// The failure to get a connection of `pool` before the caller's deadline.
-pub(crate) fn acquire_overdue<DB: Database>(pool: &Pool<DB>) -> StoreError {
+pub fn acquire_overdue<DB: SqlxDatabase>(pool: &Pool<DB>) -> StoreError {
     let failure = acquire_failed(sqlx::Error::PoolTimedOut, pool);
     failure.reason(reason::of_pool_timeout(pool, None))
 }
 
 /// The failure of the statements of `schema` that make the tables.
-pub(crate) fn migration_failed(
+pub fn migration_failed(
     source: sqlx::Error,
     schema: &'static str,
     place: impl Into<Cow<'static, str>>,
@@ -120,7 +112,7 @@ pub(crate) fn migration_failed(
 }
 
 /// The place of the database that `pool` connects to.
-pub(crate) fn place<DB: Database>(pool: &Pool<DB>) -> String {
+pub fn place<DB: SqlxDatabase>(pool: &Pool<DB>) -> String {
     DB::place(&pool.connect_options())
 }
 
@@ -137,7 +129,7 @@ fn store_error(
 }
 
 /// Whether SQLite refused to write to a file that it may only read.
-pub(crate) fn is_read_only(error: &sqlx::Error) -> bool {
+pub fn is_read_only(error: &sqlx::Error) -> bool {
     let refusal = error.as_database_error().map(Code::from_refusal);
     matches!(refusal, Some(Code::Sqlite(code)) if code & 0xff == 8)
 }

@@ -1,12 +1,4 @@
-//! The implementation for MySQL and MariaDB.
+//! The dedup row in MySQL and MariaDB, and the address of the database.
 
-mod batch;
-mod connect;
-mod counting;
-mod doctor;
-mod fencing;
-mod lock;
-mod records;
+mod address;
 mod rows;
-mod schema;
-mod syntax;

@@ -1,12 +1,4 @@
-//! The implementation for PostgreSQL.
+//! The dedup row in PostgreSQL, and the address of the database.
 
-mod batch;
-mod connect;
-mod counting;
-mod doctor;
-mod fencing;
-mod lock;
-mod records;
+mod address;
 mod rows;
-mod schema;
-mod syntax;

@@ -1,12 +1,4 @@
-//! The implementation for SQLite.
+//! The dedup row in SQLite, and the address of the database.
 
-mod batch;
-mod connect;
-mod counting;
-mod doctor;
-mod fencing;
-mod lock;
-mod records;
-mod rows;
-mod schema;
-mod syntax;
+pub(crate) mod address;
+pub(crate) mod rows;

@@ -6,14 +6,13 @@
 use std::cell::Cell;
 
 /// Polls an operation that has no answer in time: during `poll`, [`is_last_poll`] is true.
-pub(crate) fn poll_last<T>(poll: impl FnOnce() -> T) -> T {
+pub fn poll_last<T>(poll: impl FnOnce() -> T) -> T {
     let _reset = Reset(IS_LAST.replace(true));
     poll()
 }
 
 /// Whether the operation that is polled now will be dropped if it has no answer.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub(crate) fn is_last_poll() -> bool {
+pub fn is_last_poll() -> bool {
     IS_LAST.get()
 }
 

@@ -17,7 +17,7 @@ use crate::world;
 
 /// The queues of a store. Each turn can pass a `T` to the next turn.
 #[derive(Debug)]
-pub(crate) struct Queues<T>(Mutex<HashMap<String, Arc<TurnQueue<T>>>>);
+pub struct Queues<T>(Mutex<HashMap<String, Arc<TurnQueue<T>>>>);
 
 #[derive(Debug)]
 struct TurnQueue<T> {
@@ -49,7 +49,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// A place in a queue, and later the turn. Dropping it lets the next turn begin.
 #[derive(Debug)]
-pub(crate) struct QueueTurn<'a, T> {
+pub struct QueueTurn<'a, T> {
     queues: &'a Queues<T>,
     queue: Arc<TurnQueue<T>>,
     key: String,
@@ -62,7 +62,7 @@ const STUCK: Duration = Duration::from_millis(100);
 
 impl<T> Queues<T> {
     /// Waits until all earlier turns of the key have ended, or the queue is stuck.
-    pub(crate) async fn wait_turn(&self, key: String) -> QueueTurn<'_, T> {
+    pub async fn wait_turn(&self, key: String) -> QueueTurn<'_, T> {
         let mut turn = self.join(key);
         turn.inherited = turn.queue.first_or_stuck().await;
         if turn.inherited.is_none() {
@@ -122,18 +122,14 @@ impl<T> Default for Queues<T> {
     }
 }
 
-#[cfg_attr(
-    not(any(test, feature = "mysql", feature = "postgres", feature = "sqlite")),
-    expect(dead_code, reason = "for the connections of databases")
-)]
 impl<T> QueueTurn<'_, T> {
     /// Takes what the previous turn passed on.
-    pub(crate) fn take(&mut self) -> Option<T> {
+    pub fn take(&mut self) -> Option<T> {
         self.inherited.as_mut()?.take()
     }
 
     /// Passes something to the next turn. It is dropped if there is no next turn.
-    pub(crate) fn pass_on(&mut self, resource: Option<T>) {
+    pub fn pass_on(&mut self, resource: Option<T>) {
         if let Some(inherited) = &mut self.inherited {
             **inherited = resource;
         }

@@ -7,29 +7,27 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 /// A claim that its store has not sent yet. If this is dropped with the future of the claim, the claim is noted as unsent.
-pub(crate) struct Unsent<'a>(Option<&'a Bytes>);
+#[derive(Debug)]
+pub struct Unsent<'a>(Option<&'a Bytes>);
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 impl<'a> Unsent<'a> {
     /// The claim that stores `value`, which no other claim stores.
-    pub(crate) fn claim(value: &'a Bytes) -> Self {
+    pub fn claim(value: &'a Bytes) -> Self {
         Self(Some(value))
     }
 
     /// Another operation, which is never noted.
-    pub(crate) fn other() -> Self {
+    pub fn other() -> Self {
         Self(None)
     }
 
     /// The claim is sent now, or is answered.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.0 = None;
     }
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 impl Drop for Unsent<'_> {
     fn drop(&mut self) {
         if let Some(value) = self.0 {

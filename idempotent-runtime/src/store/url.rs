@@ -38,7 +38,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreEr
 /// # Ok(()) }
 /// ```
 ///
-/// The schemes of the SQL databases stay of this crate. Of two other equal schemes any one counts.
+/// Of two equal schemes any one counts.
 pub struct UrlScheme {
     name: &'static str,
     schemes: &'static [&'static str],

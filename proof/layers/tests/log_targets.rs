@@ -39,7 +39,12 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 fn every_line_of_the_log_has_the_target_of_the_library() {
     let mut files = Vec::new();
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    for package in ["idempotent-http", "idempotent-redis", "idempotent-runtime"] {
+    for package in [
+        "idempotent-http",
+        "idempotent-redis",
+        "idempotent-runtime",
+        "idempotent-sql",
+    ] {
         sources(&root.join(package).join("src"), &mut files);
     }
     let found = files.iter().flat_map(|file| {

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use idempotence_test_servers::MariaDbServer;
-use idempotent_runtime::sql::Database;
-use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
-use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
-use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
-use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
+use idempotent_runtime::Store;
+use idempotent_sql::sql::Database;
+use idempotent_sql::sql::sqlx::mysql::MySqlPoolOptions;
+use idempotent_sql::sql::sqlx::postgres::PgPoolOptions;
+use idempotent_sql::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
 
 use crate::counter::line;
 use crate::counter::mutant::ReadsThenWrites;

@@ -1,7 +1,7 @@
 //! The unique index of a real table decides.
 
-use idempotent_runtime::sql::{self, sqlx};
 use idempotent_runtime::{Error, MemoryStore, OrderNumbers, Placed};
+use idempotent_sql::sql::{self, sqlx};
 use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{Row as _, SqlitePool};
 

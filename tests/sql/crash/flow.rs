@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::{Error, Idempotency, MemoryStore, sql};
+use idempotent_runtime::{Error, Idempotency, MemoryStore};
+
+use idempotent_sql::sql;
 use sqlx::{AssertSqlSafe, Connection, Executor, MySql, Pool, Postgres, Sqlite};
 use tokio::runtime::Runtime;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idempotent_runtime::sql::{self, Insertion};
+use idempotent_sql::sql::{self, Insertion};
 use sqlx::Error;
 use tokio::sync::Barrier;
 

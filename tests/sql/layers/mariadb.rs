@@ -1,6 +1,6 @@
 //! What only MariaDB does.
 
-use idempotent_runtime::sql::{self, Transition};
+use idempotent_sql::sql::{self, Transition};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{Connection, MySql};
 

@@ -1,6 +1,6 @@
 //! Malicious names and values, and names and values that look malicious.
 
-use idempotent_runtime::sql::{self, Transition, Versioned};
+use idempotent_sql::sql::{self, Transition, Versioned};
 use sqlx::AssertSqlSafe;
 
 use crate::layers::databases::Subject;

@@ -1,6 +1,6 @@
 //! What only PostgreSQL does.
 
-use idempotent_runtime::sql::{self, Transition};
+use idempotent_sql::sql::{self, Transition};
 use sqlx::{AssertSqlSafe, Connection, Error, Postgres};
 
 use crate::layers::states::every_answer;

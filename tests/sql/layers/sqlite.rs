@@ -1,6 +1,6 @@
 //! What only SQLite does.
 
-use idempotent_runtime::sql::{self, Transition};
+use idempotent_sql::sql::{self, Transition};
 use sqlx::Sqlite;
 
 use crate::layers::databases::Subject as _;

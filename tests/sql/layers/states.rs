@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::future::join_all;
-use idempotent_runtime::sql::{self, Transition, TransitionUpdate, Versioned};
+use idempotent_sql::sql::{self, Transition, TransitionUpdate, Versioned};
 use sqlx::Error;
 
 use crate::layers::databases::{State, Subject};

@@ -1,6 +1,6 @@
 //! The tables of the tests, and their statements.
 
-use idempotent_runtime::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
+use idempotent_sql::sql::{self, AsConnection, InsertOnce, TransitionUpdate};
 use sqlx::Executor;
 
 use crate::layers::databases::Subject;

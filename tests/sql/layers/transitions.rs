@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idempotent_runtime::sql::{self, Transition};
+use idempotent_sql::sql::{self, Transition};
 use sqlx::{Error, Transaction};
 use tokio::sync::Barrier;
 

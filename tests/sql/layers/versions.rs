@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use idempotent_runtime::sql::{self, Versioned, VersionedUpdate};
+use idempotent_sql::sql::{self, Versioned, VersionedUpdate};
 use sqlx::Error;
 use tokio::sync::Barrier;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::{Lock, sqlx};
+use idempotent_sql::sql::{Lock, sqlx};
 use sqlx::Connection as _;
 use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;

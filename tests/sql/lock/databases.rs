@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use idempotent_runtime::sql::{self, Lock, LockGuard, sqlx};
+use idempotent_sql::sql::{self, Lock, LockGuard, sqlx};
 use sqlx::{AssertSqlSafe, Pool, Transaction, raw_sql};
 use tokio::time::timeout;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::{Lock, LockGuard};
+use idempotent_sql::sql::{Lock, LockGuard};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::lock::databases::{Subject, fresh, taken};
@@ -110,7 +110,7 @@ async fn futures_of_locks_can_be_spawned<DB: Subject>() {
     let renewed = tokio::spawn(async move {
         let mut held = lock.take("trade:42", LONG).await?.unwrap();
         let renewed = held.renew(LONG).await?;
-        Ok::<_, idempotent_runtime::sql::sqlx::Error>(renewed && held.release().await?)
+        Ok::<_, idempotent_sql::sql::sqlx::Error>(renewed && held.release().await?)
     });
     assert!(renewed.await.unwrap().unwrap());
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use idempotent_runtime::sql::{Lock, sqlx};
+use idempotent_sql::sql::{Lock, sqlx};
 
 use crate::lock::databases::{Subject, fresh, taken};
 

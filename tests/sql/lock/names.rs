@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::sqlx;
+use idempotent_sql::sql::sqlx;
 
 use crate::lock::databases::{Subject, fresh};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::Lock;
+use idempotent_sql::sql::Lock;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::sql::sqlx::Error;
+use idempotent_sql::sql::sqlx::Error;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotent_runtime::sql::Retry;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+use idempotent_sql::sql::Retry;
 use sqlx::Pool;
 use sqlx::pool::PoolOptions;
 use tokio::sync::Notify;

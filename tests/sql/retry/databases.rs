@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::{self, AsConnection, Retry};
+use idempotent_sql::sql::{self, AsConnection, Retry};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Executor as _, MySql, Pool, Postgres, Sqlite, SqlitePool,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use idempotent_runtime::Error;
-use idempotent_runtime::sql::{self, Retry};
+use idempotent_sql::sql::{self, Retry};
 use sqlx::Executor as _;
 use tokio::sync::Notify;
 use tokio::time::timeout;

@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 
 use idempotent_runtime::Error;
-use idempotent_runtime::sql::{self, Retry};
+use idempotent_sql::sql::{self, Retry};
 use sqlx::{MySql, MySqlConnection};
 use tokio::sync::Barrier;
 

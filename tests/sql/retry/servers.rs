@@ -1,6 +1,6 @@
 //! What is retried on databases with a network connection: deadlocks, and connections that end.
 
-use idempotent_runtime::sql::{self, AsConnection, Retry};
+use idempotent_sql::sql::{self, AsConnection, Retry};
 use sqlx::pool::PoolOptions;
 use sqlx::{AssertSqlSafe, Executor as _, Pool};
 use tokio::sync::Barrier;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use idempotent_runtime::sql::{self, Retry};
+use idempotent_sql::sql::{self, Retry};
 use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{ConnectOptions as _, Executor as _, Sqlite};
 use tokio::time::timeout;

@@ -6,12 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{join, join_all};
 use idempotence_test_servers::MariaDbServer;
-use idempotent_runtime::sql::sqlx;
-use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{
-    Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
-};
+use idempotent_runtime::{Error, Idempotency, Store, StoreError};
+use idempotent_sql::sql::sqlx;
+use idempotent_sql::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::{join, join_all};
-use idempotent_runtime::sql::sqlx::{MySql, Postgres};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::{MySql, Postgres};
 use tokio::time::timeout;
 
 use crate::store::databases::{Fresh, MAX_WAIT, TTL, leave_expired, narrow};

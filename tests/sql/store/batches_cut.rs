@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use idempotence_test_servers::PostgresServer;
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
-use idempotent_runtime::sql::sqlx::{Connection, Postgres};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{
-    Error, Idempotency, PostgresStore, Release, SqlStore, Store, StoreErrorKind,
-};
+use idempotent_runtime::{Error, Idempotency, Release, Store, StoreErrorKind};
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
+use idempotent_sql::sql::sqlx::{Connection, Postgres};
+use idempotent_sql::{PostgresStore, SqlStore};
 use tokio::task::spawn_blocking;
 use url::Url;
 

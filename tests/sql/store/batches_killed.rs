@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
-use idempotent_runtime::sql::sqlx::{MySql, Postgres};
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::{MySql, Postgres};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 

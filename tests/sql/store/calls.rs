@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::sql::sqlx::Sqlite;
 use idempotent_runtime::store::Level;
-use idempotent_runtime::{Error, Idempotency, Release, SetupError, SqlStore};
+use idempotent_runtime::{Error, Idempotency, Release, SetupError};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::Sqlite;
 use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, store};
@@ -103,7 +104,7 @@ async fn a_database_in_memory_is_enough_for_a_test() {
 
 #[tokio::test]
 async fn the_schemes_mariadb_and_postgresql_are_accepted() {
-    use idempotent_runtime::sql::sqlx::{MySql, Postgres};
+    use idempotent_sql::sql::sqlx::{MySql, Postgres};
 
     for url in [
         MySql::url().replace("mysql:", "mariadb:"),

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
-use idempotent_runtime::{Idempotency, SqlStore};
+use idempotent_runtime::Idempotency;
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use url::Url;

@@ -4,13 +4,13 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
-use idempotent_runtime::sql::sqlx::{
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
+use idempotent_sql::sql::sqlx::{
     self, AssertSqlSafe, Connection, MySql, Pool, Postgres, Sqlite, Transaction, query_scalar,
     raw_sql,
 };
-use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
-use idempotent_runtime::{Store, StoreError, StoreErrorKind};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 
 use support::databases::Kind;
 

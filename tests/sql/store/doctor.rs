@@ -1,12 +1,13 @@
 //! What the doctor finds in a database.
 
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::sql::sqlx::sqlite::{
+use idempotent_runtime::Store;
+use idempotent_runtime::store::Level;
+use idempotent_sql::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
-use idempotent_runtime::store::Level;
-use idempotent_runtime::{MySqlStore, PostgresStore, SqliteStore, Store};
+use idempotent_sql::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_sql::{MySqlStore, PostgresStore, SqliteStore};
 
 use crate::store::databases::{Fresh, chain, leave_expired, mysql, narrow, postgres, store};
 use support::databases::{Kind, file};

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use idempotent_runtime::sql::sqlx::Sqlite;
+use idempotent_runtime::Store;
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{SqliteStore, Store};
+use idempotent_sql::SqliteStore;
+use idempotent_sql::sql::sqlx::Sqlite;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 

@@ -7,11 +7,12 @@ use std::io::Write as _;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 
 use idempotence_test_servers::{MariaDbServer, Port, PostgresServer};
-use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
-use idempotent_runtime::sql::sqlx::postgres::PgPoolOptions;
-use idempotent_runtime::sql::sqlx::{MySql, Postgres};
 use idempotent_runtime::store::Level;
-use idempotent_runtime::{Idempotency, MySqlStore, PostgresStore, Store};
+use idempotent_runtime::{Idempotency, Store};
+use idempotent_sql::sql::sqlx::mysql::MySqlPoolOptions;
+use idempotent_sql::sql::sqlx::postgres::PgPoolOptions;
+use idempotent_sql::sql::sqlx::{MySql, Postgres};
+use idempotent_sql::{MySqlStore, PostgresStore};
 
 use crate::store::databases::Fresh;
 use support::databases::Kind;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
 use tokio::time::timeout;
 
 use crate::measure::takes_less_than;

@@ -2,10 +2,11 @@
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{PgBouncer, PostgresServer};
-use idempotent_runtime::sql::sqlx::Postgres;
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Error, Idempotency, PostgresStore, Store};
+use idempotent_runtime::{Error, Idempotency, Store};
+use idempotent_sql::PostgresStore;
+use idempotent_sql::sql::sqlx::Postgres;
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
 
 use crate::store::databases::{TTL, VALUE};
 

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use idempotent_runtime::sql::sqlx::Sqlite;
+use idempotent_runtime::Store;
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{SqliteStore, Store};
+use idempotent_sql::SqliteStore;
+use idempotent_sql::sql::sqlx::Sqlite;
 
 use crate::store::databases::{TTL, VALUE};
 use crate::store::races::claimed;

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use idempotent_runtime::Store;
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::{SqlStore, Store};
+use idempotent_sql::SqlStore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Wrap};
-use idempotent_runtime::{SqlStore, Store, StoreError, StoreErrorKind};
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
+use idempotent_sql::SqlStore;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

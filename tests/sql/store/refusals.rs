@@ -4,16 +4,15 @@ use std::fs;
 use std::time::Duration;
 
 use idempotence_test_servers::{MariaDbServer, Port};
-use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use idempotent_runtime::sql::sqlx::sqlite::{
+use idempotent_runtime::store::{Claim, Swap};
+use idempotent_runtime::{Idempotency, Store, StoreErrorKind};
+use idempotent_sql::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use idempotent_sql::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions,
 };
-use idempotent_runtime::sql::sqlx::{MySql, Postgres, Sqlite};
-use idempotent_runtime::sql::{self};
-use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{
-    Idempotency, MySqlStore, PostgresStore, SqliteStore, Store, StoreErrorKind,
-};
+use idempotent_sql::sql::sqlx::{MySql, Postgres, Sqlite};
+use idempotent_sql::sql::{self};
+use idempotent_sql::{MySqlStore, PostgresStore, SqliteStore};
 
 use crate::measure::takes_less_than;
 use crate::store::databases::{

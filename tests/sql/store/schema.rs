@@ -1,8 +1,9 @@
 //! How the tables are made.
 
-use idempotent_runtime::sql::{self, sqlx};
 use idempotent_runtime::store::Claim;
-use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_sql::sql::{self, sqlx};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
 use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, TTL, VALUE, chain, kind, narrow, store};

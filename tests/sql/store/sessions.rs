@@ -4,11 +4,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use idempotent_runtime::sql::sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use idempotent_runtime::sql::sqlx::{AssertSqlSafe, Executor, MySql, MySqlConnection, Postgres};
+use idempotent_runtime::Store;
 use idempotent_runtime::store::Swap;
-use idempotent_runtime::{MySqlStore, PostgresStore, SqlStore, Store};
+use idempotent_sql::sql::sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use idempotent_sql::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use idempotent_sql::sql::sqlx::{AssertSqlSafe, Executor, MySql, MySqlConnection, Postgres};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use idempotent_runtime::sql::sqlx::Postgres;
 use idempotent_runtime::store::{Bytes, ClaimAll, ClaimAny, Swap};
-use idempotent_runtime::{SqlStore, Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::Postgres;
 use support::blocked::Blocked;
 use support::databases::Kind as _;
 use support::wire::{Point, Wire};

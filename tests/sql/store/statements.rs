@@ -1,8 +1,9 @@
 //! How many statements an operation sends.
 
-use idempotent_runtime::sql::sqlx::{Executor, MySql, Postgres};
+use idempotent_runtime::Store;
 use idempotent_runtime::store::{Claim, ClaimAll, ClaimAny, Swap};
-use idempotent_runtime::{MySqlStore, Store};
+use idempotent_sql::MySqlStore;
+use idempotent_sql::sql::sqlx::{Executor, MySql, Postgres};
 
 use crate::store::databases::{Fresh, OTHER, TTL, VALUE, narrow, postgres};
 use support::databases::Kind;

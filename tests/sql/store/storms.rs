@@ -1,17 +1,18 @@
 //! Storms of claims of one key: each caller gets an answer, and no error.
 //!
-//! A test in `src/sql/store/attempts` loses many races for certain, and fails with the old limit of three.
+//! A test in `idempotent-sql/src/store/attempts` loses many races for certain, and fails with the old limit of three.
 
 use std::str::FromStr as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use idempotent_runtime::sql::sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
-use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use idempotent_runtime::sql::sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection};
-use idempotent_runtime::sql::sqlx::{Postgres, Sqlite};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{SqlStore, Store as _, StoreError};
+use idempotent_runtime::{Store as _, StoreError};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::mysql::{MySqlConnectOptions, MySqlPoolOptions};
+use idempotent_sql::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use idempotent_sql::sql::sqlx::{AssertSqlSafe, Executor as _, MySql, MySqlConnection};
+use idempotent_sql::sql::sqlx::{Postgres, Sqlite};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 

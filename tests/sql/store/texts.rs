@@ -6,14 +6,13 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
-use idempotent_runtime::sql::sqlx::mysql::MySqlPoolOptions;
-use idempotent_runtime::sql::sqlx::pool::PoolOptions;
-use idempotent_runtime::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use idempotent_runtime::sql::sqlx::{Connection, MySql, Postgres, Sqlite};
-use idempotent_runtime::sql::{self};
-use idempotent_runtime::{
-    Error, Idempotency, MySqlStore, PostgresStore, SqlStore, SqliteStore, Store, StoreError,
-};
+use idempotent_runtime::{Error, Idempotency, Store, StoreError};
+use idempotent_sql::sql::sqlx::mysql::MySqlPoolOptions;
+use idempotent_sql::sql::sqlx::pool::PoolOptions;
+use idempotent_sql::sql::sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use idempotent_sql::sql::sqlx::{Connection, MySql, Postgres, Sqlite};
+use idempotent_sql::sql::{self};
+use idempotent_sql::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 use tokio::task::spawn_blocking;
 
 use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, store};

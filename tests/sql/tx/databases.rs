@@ -1,6 +1,8 @@
 //! What differs between the databases, and the table of payments.
 
-use idempotent_runtime::{Idempotency, SqlStore, sql};
+use idempotent_runtime::Idempotency;
+
+use idempotent_sql::{SqlStore, sql};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, Transaction};
 
 use crate::tx::{Trouble, paying};

@@ -1,6 +1,8 @@
 //! What is refused.
 
-use idempotent_runtime::{Error, sql};
+use idempotent_runtime::Error;
+
+use idempotent_sql::sql;
 use sqlx::Executor as _;
 
 use crate::tx::databases::{Subject, pay, pool, rows};

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::{Error, Idempotency, SqliteStore};
+use idempotent_runtime::{Error, Idempotency};
+
+use idempotent_sql::SqliteStore;
 use sqlx::{Executor as _, Sqlite, SqliteConnection};
 
 use crate::tx::databases::{pay, pay_and_commit, pool};

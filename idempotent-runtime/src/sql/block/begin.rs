@@ -6,11 +6,11 @@ use sqlx::{Error, Pool, Transaction};
 
 use super::retry::begin;
 use crate::sql::adapters::reading::Reading;
-use crate::sql::database::Database;
+use crate::sql::database::SqlxDatabase;
 use crate::sql::driver::{DriverError, TransactionPool};
 use crate::sql::failure::acquire_failed;
 
-impl<DB: Database> TransactionPool for Pool<DB> {
+impl<DB: SqlxDatabase> TransactionPool for Pool<DB> {
     type Transaction = Transaction<'static, DB>;
     type Error = Error;
 

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::sql::database::Database;
+use crate::sql::database::SqlxDatabase;
 use crate::sql::failure::causes::Causes;
 use crate::sql::failure::retryable::{is_retryable, is_retryable_with_row};
 use crate::world;
@@ -65,7 +65,7 @@ pub async fn retry<'env, DB, T, E, Via>(
     mut body: impl for<'tx> FnMut(&'tx mut Transaction<'env, DB>) -> BoxFuture<'tx, Result<T, E>>,
 ) -> Result<T, E>
 where
-    DB: Database,
+    DB: SqlxDatabase,
     E: From<sqlx::Error> + Causes<Via>,
 {
     let mut attempts = TransactionAttempts::new(policy);
@@ -251,7 +251,9 @@ impl TransactionAttempts {
 }
 
 /// Begins a transaction that writes.
-pub(super) async fn begin<DB: Database>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
+pub(super) async fn begin<DB: SqlxDatabase>(
+    pool: &Pool<DB>,
+) -> sqlx::Result<Transaction<'static, DB>> {
     match DB::BEGIN {
         Some(statement) => pool.begin_with(statement).await,
         None => pool.begin().await,
@@ -263,7 +265,7 @@ async fn commit_or_roll_back<'env, DB, T, E>(
     body: &mut impl for<'tx> FnMut(&'tx mut Transaction<'env, DB>) -> BoxFuture<'tx, Result<T, E>>,
 ) -> Result<T, E>
 where
-    DB: Database,
+    DB: SqlxDatabase,
     E: From<sqlx::Error>,
 {
     match body(&mut tx).await {

@@ -3,7 +3,7 @@
 use sqlx::Transaction;
 use sqlx::pool::PoolConnection;
 
-use super::Database;
+use super::SqlxDatabase;
 
 /// A transaction or a connection, from a pool or not. A `&mut` reference to it also implements this trait.
 ///
@@ -16,13 +16,13 @@ use super::Database;
 )]
 pub trait AsConnection: Send {
     /// The database of the connection.
-    type Database: Database;
+    type Database: SqlxDatabase;
 
     /// The connection that sends the statements.
     fn as_connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
 }
 
-impl<DB: Database> AsConnection for Transaction<'_, DB> {
+impl<DB: SqlxDatabase> AsConnection for Transaction<'_, DB> {
     type Database = DB;
 
     fn as_connection(&mut self) -> &mut DB::Connection {
@@ -30,7 +30,7 @@ impl<DB: Database> AsConnection for Transaction<'_, DB> {
     }
 }
 
-impl<DB: Database> AsConnection for PoolConnection<DB> {
+impl<DB: SqlxDatabase> AsConnection for PoolConnection<DB> {
     type Database = DB;
 
     fn as_connection(&mut self) -> &mut DB::Connection {

@@ -12,7 +12,7 @@ use crate::sql::driver::{Dialect, Driver, DriverError, Value};
 use crate::store::rows::{Row, RowClaim};
 
 /// The statements of a dedup row. None of them begins or ends the transaction.
-pub trait Dedup: Database {
+pub(crate) trait Dedup: Database {
     /// The statements but the claim.
     const ROW_STATEMENTS: &'static RowStatements;
 
@@ -26,7 +26,7 @@ pub trait Dedup: Database {
 
 /// The statements on the caller's own row.
 #[derive(Debug)]
-pub struct RowStatements {
+pub(crate) struct RowStatements {
     /// Replaces the expected value, and sets its time to live.
     pub(crate) replace: FixedStatement,
     /// Removes the expected value.

@@ -5,23 +5,17 @@ use crate::sql::driver::Value;
 /// A statement, and the values that it binds in their order.
 #[derive(Debug)]
 pub struct FixedStatement {
-    pub(crate) text: &'static str,
+    /// The text.
+    pub text: &'static str,
     slots: &'static [Placeholder],
 }
 
 /// The place of a value in a statement.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Placeholder {
-    #[cfg_attr(
-        not(any(feature = "postgres", feature = "sqlite")),
-        expect(dead_code, reason = "MySQL has keys of bytes")
-    )]
+pub enum Placeholder {
+    /// The key.
     Key,
     /// The key as bytes, for a column of bytes.
-    #[cfg_attr(
-        not(feature = "mysql"),
-        expect(dead_code, reason = "only MySQL has keys of bytes")
-    )]
     KeyBytes,
     /// The stored record.
     Expected,
@@ -44,41 +38,48 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    pub(crate) fn new(key: &'a str) -> Self {
+    /// The values of the statements on the row of `key`.
+    pub fn new(key: &'a str) -> Self {
         Self {
             key,
             ..Self::default()
         }
     }
 
-    pub(crate) fn expected(self, expected: &'a [u8]) -> Self {
+    /// The stored record.
+    #[must_use]
+    pub fn expected(self, expected: &'a [u8]) -> Self {
         Self { expected, ..self }
     }
 
-    pub(crate) fn with(self, new: &'a [u8]) -> Self {
+    /// The new record.
+    #[must_use]
+    pub fn with(self, new: &'a [u8]) -> Self {
         Self { new, ..self }
     }
 
-    pub(crate) fn micros(self, micros: i64) -> Self {
+    /// The time to live.
+    #[must_use]
+    pub fn micros(self, micros: i64) -> Self {
         Self { micros, ..self }
     }
 
-    pub(crate) fn limit(self, limit: impl Into<i64>) -> Self {
+    /// The limit of bytes or rows.
+    #[must_use]
+    pub fn limit(self, limit: impl Into<i64>) -> Self {
         let limit = limit.into();
         Self { limit, ..self }
     }
 }
 
 impl FixedStatement {
-    pub(crate) const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
+    /// A statement that binds these values.
+    pub const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
         Self { text, slots }
     }
 
     /// The values that the statement binds, in their order.
-    pub(crate) fn values<'a>(
-        &'static self,
-        values: Parameters<'a>,
-    ) -> impl Iterator<Item = Value<'a>> {
+    pub fn values<'a>(&'static self, values: Parameters<'a>) -> impl Iterator<Item = Value<'a>> {
         self.slots.iter().map(move |slot| match slot {
             Placeholder::Key => Value::Text(values.key),
             Placeholder::KeyBytes => Value::Bytes(values.key.as_bytes()),

@@ -6,14 +6,16 @@ use std::time::Duration;
 const THOUSAND_YEARS: i64 = 1000 * 365 * 24 * 60 * 60 * 1_000_000;
 
 /// `ttl` in whole microseconds: rounded up, and at least a millisecond.
-pub(crate) fn micros(ttl: Duration) -> i64 {
+pub fn micros(ttl: Duration) -> i64 {
     let micros = ttl.as_nanos().div_ceil(1000);
     i64::try_from(micros).map_or(THOUSAND_YEARS, |micros| micros.clamp(1000, THOUSAND_YEARS))
 }
 
 /// The clock of SQLite in microseconds since 1970. It ticks in milliseconds, and has one value during a statement.
 #[cfg(feature = "sqlite")]
-macro_rules! sqlite_now {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sqlite_now {
     () => {
         "CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
     };
@@ -22,18 +24,16 @@ macro_rules! sqlite_now {
 /// The end of a time to live in microseconds. One tick of the clock is added, so that a record made just before a tick does not
 /// expire early.
 #[cfg(feature = "sqlite")]
-macro_rules! sqlite_end {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sqlite_end {
     ($micros:literal) => {
-        concat!(
-            $crate::sql::database::time::sqlite_now!(),
-            " + 1000 + ",
-            $micros
-        )
+        concat!($crate::__sqlite_now!(), " + 1000 + ", $micros)
     };
 }
 
 #[cfg(feature = "sqlite")]
-pub(crate) use {sqlite_end, sqlite_now};
+pub use crate::{__sqlite_end as sqlite_end, __sqlite_now as sqlite_now};
 
 #[cfg(test)]
 mod tests {

@@ -5,13 +5,13 @@ use std::error::Error as StdError;
 use sqlx::error::DatabaseError;
 
 /// Whether the error names a table that does not exist.
-pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
+pub fn is_missing_table(error: &sqlx::Error) -> bool {
     let refusal = error.as_database_error();
     refusal.is_some_and(|refusal| Code::from_refusal(refusal).is_missing_table(refusal.message()))
 }
 
 /// Whether the connection is broken. The statement may have been applied although its reply was lost.
-pub(crate) fn is_broken(error: &sqlx::Error) -> bool {
+pub fn is_broken(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) => true,
         sqlx::Error::Database(refusal) => Code::from_refusal(&**refusal).is_unanswered(),

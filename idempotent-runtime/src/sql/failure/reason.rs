@@ -11,7 +11,7 @@ use sqlx::error::DatabaseError;
 use sqlx::{Error, Pool};
 
 use super::code::{Code, is_closed_at_first_message};
-use crate::sql::database::Database;
+use crate::sql::database::SqlxDatabase;
 use crate::sql::driver::{DriverError, DriverErrorKind};
 
 /// Why a statement failed. `None`: only its kind is known.
@@ -51,7 +51,7 @@ pub(super) fn of_migration(error: &Error) -> Cow<'static, str> {
 }
 
 /// Why a pool gave no connection within the time `waited`, or before the caller's deadline.
-pub(super) fn of_pool_timeout<DB: Database>(
+pub(super) fn of_pool_timeout<DB: SqlxDatabase>(
     pool: &Pool<DB>,
     waited: Option<Duration>,
 ) -> Cow<'static, str> {
@@ -64,9 +64,10 @@ pub(super) fn of_pool_timeout<DB: Database>(
         return format!("accepted no connection {in_time} (is the server running and below its limit of connections?)").into();
     }
     // The pool counts a connection that is being opened, too. A server that is down opens none.
-    let (busy, check) = match DB::server(&pool.connect_options()) {
-        Some(_) => ("in use or being opened", "; is the server running?"),
-        None => ("in use", ""),
+    let (busy, check) = if DB::HAS_SERVER {
+        ("in use or being opened", "; is the server running?")
+    } else {
+        ("in use", "")
     };
     let all = match most {
         1 => "its only one is".to_owned(),

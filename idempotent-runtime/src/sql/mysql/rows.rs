@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sqlx::MySql;
-use sqlx::mysql::MySqlDatabaseError;
 use tokio::time::Instant;
 
 use crate::sql::database::rows::{self, Dedup, RowStatements};
@@ -197,17 +196,11 @@ fn number(error: &DriverError) -> u16 {
     }
 }
 
-pub(super) fn error_number(error: &sqlx::Error) -> u16 {
-    let error = error.as_database_error();
-    let error = error.and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    error.map_or(0, MySqlDatabaseError::number)
-}
-
 /// A statement that took longer than this has waited for a lock.
 const MAX_CLOCK_LAG: Duration = Duration::from_millis(500);
 /// A column that refuses NULL.
 const NOT_NULL: u16 = 1048;
-pub(super) const DUPLICATE_KEY: u16 = 1062;
+const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
 /// The longest `innodb_lock_wait_timeout`, in seconds.

@@ -7,14 +7,24 @@ use std::time::Duration;
 
 use sqlx::Sqlite;
 
-use crate::sql::database::records::Records as _;
 use crate::sql::database::rows::{self, Dedup, RowStatements};
 use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::statement::{FixedStatement, Parameters};
-use crate::sql::database::time::{micros, sqlite_end};
+use crate::sql::database::time::{micros, sqlite_end, sqlite_now};
 use crate::sql::driver::ColumnType::{Bytes, Integer};
 use crate::sql::driver::{Driver, DriverError, Fields, Value};
 use crate::store::rows::{Row, RowClaim};
+
+/// Inserts the row, or replaces an expired row. The store claims its keys by the same statement.
+pub const CLAIM: FixedStatement = FixedStatement::new(CLAIM_TEXT, &[Key, New, Micros]);
+
+const CLAIM_TEXT: &str = concat!(
+    "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
+    sqlite_end!("?3"),
+    ") ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
+     WHERE idempotence.expires_at <= ",
+    sqlite_now!()
+);
 
 const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
 
@@ -57,7 +67,7 @@ async fn claim<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<RowClaim, 
     let values = Parameters::new(row.key)
         .with(row.value)
         .micros(micros(row.ttl));
-    if rows::change(connection, &Sqlite::STATEMENTS.claim, values).await? == 1 {
+    if rows::change(connection, &CLAIM, values).await? == 1 {
         return Ok(RowClaim::Claimed);
     }
     let values = [Value::Text(row.key)];

@@ -1,4 +1,4 @@
-//! The order of the rooms of the runtime, of Redis and of HTTP, cycles, and the length of files and functions.
+//! The order of the rooms of the runtime, of Redis, of SQL and of HTTP, cycles, and the length of files and functions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -49,6 +49,12 @@ const REDIS: [&str; 11] = [
     "options", "lib",
 ];
 
+/// The order of the rooms of SQL, in the same way.
+const SQL: [&str; 11] = [
+    "mutation", "database", "postgres", "mysql", "sqlite", "migrate", "batching", "store", "block",
+    "placed", "lib",
+];
+
 /// The order of the rooms of HTTP, in the same way.
 const HTTP: [&str; 17] = [
     "running",
@@ -71,7 +77,7 @@ const HTTP: [&str; 17] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "idempotence-cli",
     "idempotent-dynamodb",
     "idempotent-etcd",
@@ -79,6 +85,7 @@ const CRATES: [&str; 10] = [
     "idempotent-macro",
     "idempotent-redis",
     "idempotent-runtime",
+    "idempotent-sql",
     "idempotent-testkit",
     "idempotence-client",
     "test-servers",
@@ -88,6 +95,7 @@ const CRATES: [&str; 10] = [
 fn rooms_use_only_rooms_before_them() {
     assert_eq!(layers("idempotent-runtime").violations(&RUNTIME), [""; 0]);
     assert_eq!(layers("idempotent-redis").violations(&REDIS), [""; 0]);
+    assert_eq!(layers("idempotent-sql").violations(&SQL), [""; 0]);
     assert_eq!(layers("idempotent-http").violations(&HTTP), [""; 0]);
 }
 
@@ -127,7 +135,7 @@ fn no_rust_file_outside_of_tests_has_more_than_400_lines() {
 #[test]
 fn each_database_has_files_of_the_same_names() {
     let names = |database: &str| {
-        let folder = sources("idempotent-runtime").join("sql").join(database);
+        let folder = sources("idempotent-sql").join(database);
         let files = fs::read_dir(folder).expect("a folder for each database");
         let files = files.map(|file| file.expect("a file"));
         // A folder has the parts of the file with its name.

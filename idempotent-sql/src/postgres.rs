@@ -1,0 +1,11 @@
+//! The implementation for PostgreSQL.
+
+mod batch;
+mod connect;
+mod counting;
+mod doctor;
+mod fencing;
+mod lock;
+mod records;
+mod schema;
+mod syntax;
