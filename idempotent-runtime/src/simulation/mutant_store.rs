@@ -13,7 +13,7 @@ use super::link::Link;
 use super::op::Op;
 use crate::record::owner::Owner;
 use crate::record::token;
-use crate::store::{Claim, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
+use crate::store::{Claim, ClaimAny, Entry, FencedClaim, Store, StoreError, StoreErrorKind, Swap};
 
 /// A store that does what the wrong protocol would do.
 #[derive(Debug)]
@@ -162,6 +162,18 @@ impl Store for MutantStore {
                 Claim::Claimed => Claim::Claimed,
             }),
         }
+    }
+
+    async fn claim_any(
+        &self,
+        claims: &[(&str, &Bytes)],
+        ttl: Duration,
+    ) -> Result<ClaimAny, StoreError> {
+        // Its claim of one key is wrong.
+        if self.mutant == Mutant::LooksThenPuts {
+            return Ok(ClaimAny::NotTogether);
+        }
+        self.link.claim_any(claims, ttl).await
     }
 
     async fn claim_fenced(

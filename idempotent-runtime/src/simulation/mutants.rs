@@ -77,6 +77,8 @@ pub(crate) enum Mutant {
     FenceNewForRepeat,
     /// A claim that took over does not say so.
     FenceHidesDead,
+    /// A claim of any slot counts as accepted although another call has the slot. Only calls with permits find it.
+    AnyIsTaken,
     /// A mistake in the engine.
     InEngine(Mutation),
 }
@@ -170,6 +172,7 @@ impl Mutant {
             Self::FenceBeforeClaim => &[FENCE_GROWS, FENCE_STAYS, LATE_WRITE, ENDED_BEFORE_FREE],
             Self::FenceNewForRepeat => &[FENCE_STAYS],
             Self::FenceHidesDead => &[SEES_DEAD],
+            Self::AnyIsTaken => &[ONE_BODY],
             Self::InEngine(mistake) => breaks(mistake),
         }
     }

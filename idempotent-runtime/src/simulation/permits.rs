@@ -178,6 +178,7 @@ fn no_more_bodies_than_permits_run_at_once_whatever_fails() {
     assert!(full > 300 && values > 1000, "{full} full, {values} values");
     for mutant in [
         Mutant::LooksThenPuts,
+        Mutant::AnyIsTaken,
         Mutant::BodyNotStopped,
         Mutant::RemovesUnowned,
         Mutant::InEngine(Mutation::DeadlineFromReply),

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Mutant;
 use super::op::Answer;
 use super::server::{Change, Request, Server};
+use super::source::runs_mutant;
 use crate::store::{ClaimAll, ClaimAny};
 
 impl Server {
@@ -39,8 +41,10 @@ impl Server {
         let stored =
             stored.map(|(key, _)| self.records.get(key).map(|stored| stored.value.clone()));
         let stored: Vec<_> = stored.collect();
-        let mut all = stored.iter().zip(claims);
-        if let Some(at) = all.position(|(stored, (_, value))| stored.as_ref() == Some(value)) {
+        let is_own = |(stored, (_, value)): (&Option<Bytes>, &(usize, Bytes))| {
+            stored.as_ref() == Some(value) || stored.is_some() && runs_mutant(Mutant::AnyIsTaken)
+        };
+        if let Some(at) = stored.iter().zip(claims).position(is_own) {
             return Some(Answer::Any(ClaimAny::Claimed(at)));
         }
         let Some(at) = stored.iter().position(Option::is_none) else {
