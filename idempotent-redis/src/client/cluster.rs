@@ -41,8 +41,8 @@ impl Cluster {
             .connection_timeout(CONNECT_TIMEOUT)
             // The client blocks while it reads the slots from a node that hangs. After this time it repeats a command.
             .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
-            // The caller sets the deadline of a call.
-            .overall_response_timeout(None)
+            // The caller sets the deadline of a call. A command that the client has lost ends, too.
+            .overall_response_timeout(Some(LONGEST.saturating_add(waited_for)))
             // At most a quarter of a second in all. Then the caller gets the error and decides.
             .retries(6)
             .min_retry_wait(5)
@@ -150,6 +150,8 @@ impl Cluster {
 
 /// The longest time for one answer of a node.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
+/// The longest time for a command with all its redirections and repetitions.
+const LONGEST: Duration = Duration::from_secs(30);
 
 #[cfg(feature = "redis-rustls")]
 #[expect(
