@@ -42,10 +42,11 @@ impl fmt::Display for Victims {
 }
 
 impl Victims {
-    /// Asserts that no victim was refused, and that few withdrawals waited.
+    /// Asserts that no victim was refused, and that withdrawals do not add up: few waited, or on a slow machine fewer than half.
     pub fn assert_well(&self) {
         assert!(self.refusals.is_empty(), "{:?}", self.refusals);
-        assert!(self.backlog < 1000, "{self}");
+        let most = (self.dropped / 2).max(1000);
+        assert!((self.backlog as u64) < most, "{self}");
     }
 }
 
