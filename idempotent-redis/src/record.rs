@@ -6,5 +6,6 @@ pub(crate) mod listing;
 pub(crate) mod oversize;
 pub(crate) mod records;
 pub(crate) mod removal;
+pub(crate) mod replacement;
 pub(crate) mod scripts;
 pub(crate) mod several;

@@ -25,8 +25,8 @@ use crate::send::sender::Sender;
 ///
 /// Every operation of a call uses one key, so Redis Cluster needs no hash tags. A claim with a fence uses two, and braces in
 /// the second keep both on one node. Several keys are claimed by one script, in a cluster only if they share a slot. An operation is one round trip, with these
-/// exceptions: a script that the server does not know is sent a second time ([`connect`](Self::connect) makes the scripts of most calls known to a single server); a removal reads the key if `DELIFEQ` or
-/// `DELEX` removes nothing; a removal or a replacement reads the key if it has another record of more than 4 KiB; a write that waits for replicas lasts until
+/// exceptions: a script that the server does not know is sent a second time ([`connect`](Self::connect) makes the scripts of most calls known to a single server); the end of a call reads the key if
+/// `SET … IFEQ`, `DELIFEQ` or `DELEX` changes nothing; a removal or a replacement reads the key if it has another record of more than 4 KiB; a write that waits for replicas lasts until
 /// they answer, and may need a new connection. Concurrent operations share round trips: see
 /// [`batch`](crate::RedisOptions::batch). Needs Redis 2.6.12 or Valkey. A clone shares the connection.
 ///

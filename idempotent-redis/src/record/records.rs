@@ -11,10 +11,8 @@ use crate::client::connection_like::StoreClient;
 use crate::client::info::is_version_7;
 use crate::record::oversize::Oversize;
 use crate::record::removal::RemovalCommand;
-use crate::record::scripts::{
-    CLAIM, CLAIM_REPLICATED, EXCHANGE, READ, REPLACE, REPLACE_AND_NOTIFY,
-    REPLACE_AND_NOTIFY_REPLICATED, REPLACE_REPLICATED,
-};
+use crate::record::replacement::{Replacement, by_script};
+use crate::record::scripts::{CLAIM, CLAIM_REPLICATED, EXCHANGE, READ};
 use crate::script::millis;
 use crate::send::op::{Op, Order};
 use crate::send::sender::Sender;
@@ -23,6 +21,7 @@ use crate::send::sender::Sender;
 #[derive(Clone)]
 pub(crate) struct RecordCommands {
     native_claim: bool,
+    replacement: Replacement,
     removal: RemovalCommand,
     oversize: Oversize,
 }
@@ -30,9 +29,12 @@ pub(crate) struct RecordCommands {
 impl RecordCommands {
     /// Uses the commands that all of these servers have according to `INFO`.
     pub(crate) fn of_servers(info: &[String]) -> Self {
+        let removal = RemovalCommand::of_servers(info);
         Self {
             native_claim: !info.is_empty() && info.iter().all(|info| is_version_7(info)),
-            removal: RemovalCommand::of_servers(info),
+            // Servers that compare and delete also have `SET … IFEQ`.
+            replacement: Replacement::new(removal.command().is_some()),
+            removal,
             oversize: Oversize::default(),
         }
     }
@@ -123,18 +125,13 @@ impl RecordCommands {
         async move {
             let (keys, mut digits) = ([key], itoa::Buffer::new());
             let args = [expected, value, digits.format(millis(ttl)).as_bytes()];
-            let order = if expected == value {
-                Order::Renewal
-            } else {
-                Order::OfKey
+            let op = self.replacement.op(sender, notifies, &keys, &args);
+            let reply = match self.replacement.reply(&op, sender.send(&op).await) {
+                Some(reply) => reply,
+                // Boxed, because this is rare and the future of each change would have room for it.
+                None => Box::pin(by_script(sender, notifies, key, args)).await,
             };
-            let (script, replicated) = if notifies {
-                (&REPLACE_AND_NOTIFY, &REPLACE_AND_NOTIFY_REPLICATED)
-            } else {
-                (&REPLACE, &REPLACE_REPLICATED)
-            };
-            let replace = Op::script(script, &keys, &args).in_order(order);
-            let reply = sender.value(sender.send(&replace.replicated_by(replicated)).await)?;
+            let reply = sender.value(reply)?;
             self.read_swap(sender, key, expected, Some(value), reply)
                 .await
         }

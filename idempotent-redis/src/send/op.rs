@@ -26,6 +26,9 @@ pub(crate) enum OpKind {
     Command(&'static str),
     /// `SET key value NX GET PX …` with this time to live. Its only argument is the value.
     SetIfFree(u64),
+    /// `SET key value IFEQ expected PX …`. Its arguments are the expected value, the value, and the time to live in digits, as for
+    /// the script that does the same.
+    SetIfEqual,
 }
 
 /// How an operation may go in a batch with others.
@@ -71,6 +74,11 @@ impl<'a> Op<'a> {
     /// Stores the value, in no batch, if the key is free.
     pub(crate) fn set_if_free(keys: &'a [&'a str], value: &'a [&'a [u8]], ttl: u64) -> Self {
         Self::new(OpKind::SetIfFree(ttl), keys, value)
+    }
+
+    /// Replaces the value, in no batch, if it is the expected one.
+    pub(crate) fn set_if_equal(keys: &'a [&'a str], args: &'a [&'a [u8]; 3]) -> Self {
+        Self::new(OpKind::SetIfEqual, keys, args)
     }
 
     fn new(call: OpKind, keys: &'a [&'a str], args: &'a [&'a [u8]]) -> Self {
@@ -126,6 +134,11 @@ impl<'a> Op<'a> {
                 let mut set = script::command("SET", self.keys, self.args);
                 set.arg("NX").arg("GET").arg("PX").arg(ttl);
                 set
+            }
+            OpKind::SetIfEqual => {
+                let [expected, value, ttl] = [0, 1, 2].map(|at| self.args[at]);
+                let set: [&[u8]; 5] = [value, b"IFEQ", expected, b"PX", ttl];
+                script::command("SET", self.keys, &set)
             }
         }
     }

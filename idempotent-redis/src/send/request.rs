@@ -29,7 +29,7 @@ impl Request {
         let size = lengths.map(|length| length + OVERHEAD_OF_ARG).sum();
         let script = match op.call {
             OpKind::Script(script) => Some(script),
-            OpKind::Command(_) | OpKind::SetIfFree(_) => None,
+            OpKind::Command(_) | OpKind::SetIfFree(_) | OpKind::SetIfEqual => None,
         };
         Self {
             script,
