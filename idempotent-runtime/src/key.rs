@@ -1,5 +1,6 @@
 //! The names of a call: its endpoint, its fingerprint, its request id, and the keys made of them.
 
+pub(crate) mod base64;
 pub(crate) mod downstream;
 pub(crate) mod endpoint;
 pub mod fingerprint;

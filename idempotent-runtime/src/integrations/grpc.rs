@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::problem::Problem;
 use crate::Error;
 use crate::error::wait::in_whole;
+use crate::key::base64;
 
 mod retry_info;
 
@@ -36,7 +37,9 @@ pub fn response(problem: &Problem, error: Option<&Error>) -> Response<Bytes> {
     headers.insert(STATUS, HeaderValue::from(u16::from(code)));
     put(headers, MESSAGE, &percent_encoded(&problem.detail));
     if let Some(details) = details(code, problem) {
-        put(headers, DETAILS, &base64(&details));
+        let mut digits = vec![0; 2 * details.len() + 2];
+        let digits = base64::write(&details, &mut digits);
+        put(headers, DETAILS, &String::from_utf8_lossy(digits));
     }
     for (name, value) in metadata(problem) {
         put(headers, HeaderName::from_static(name), &value);
@@ -101,39 +104,9 @@ fn percent_encoded(text: &str) -> String {
     encoded
 }
 
-/// Base64 (RFC 4648, section 4) without padding, as gRPC writes binary metadata.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..=chunk.len() {
-            let six = bits >> (18 - 6 * digit) & 0x3f;
-            text.push(DIGITS[six as usize].into());
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn binary_metadata_is_base64_without_padding() {
-        // RFC 4648, section 10.
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg"),
-            ("fo", "Zm8"),
-            ("foo", "Zm9v"),
-            ("foobar", "Zm9vYmFy"),
-            ("\u{ff}", "w78"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-    }
 
     #[test]
     fn a_message_may_have_any_text() {

@@ -1,8 +1,13 @@
 //! The record of a call: one readable line, then the bytes of the result.
 //!
 //! ```text
-//! idem1 R owner=0f1e… payload=- since=2026-11-21T09:30:00.250Z for=33000ms by=web-3:4242 codec=-
+//! idem2 R Dx4tPEtaaXiHlqW0w9Lh8A 1795253400250 33000 9f86d081..web-3:4242
+//! idem2 D Dx4tPEtaaXiHlqW0w9Lh8A 1795253400250 33000 9f86d081..web-3:4242 - json:ok:0:9f86d081
 //! ```
+//!
+//! The fields are the owner, when the record was written (in milliseconds since 1970), its time to live in milliseconds, and the check
+//! of the key with the host and process that wrote it. Then the payload and the codec, unless both are `-`. Owner and payload are in
+//! Base64. The line is short because stores keep many: Redis rounds it up to 80, 96, 112, 128 or 160 bytes.
 //!
 //! The line of a running claim is written once and never changes, so it is its own compare value. In the line of a done
 //! call the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
@@ -14,21 +19,17 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use crate::key::fingerprint::Fingerprint;
-use crate::key::hex;
+use crate::key::{base64, hex};
+use crate::record::call::content::Content;
+use crate::record::call::parts::Parts;
+pub(crate) use crate::record::call::parts::RecordState;
 use crate::record::fields::FieldReader;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::record::key_tag::KeyTag;
-use crate::record::line::{LONGEST, Line, SHORT};
+use crate::record::line::{LAST_MILLI, LONGEST, Line, SHORT};
 use crate::record::owner::Owner;
 use crate::world::Moment;
-
-/// Whether the call is running or done, by its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RecordState {
-    Running,
-    Done,
-}
 
 /// What the line of a record says of its call and its claim.
 #[derive(Clone, Copy)]
@@ -61,43 +62,61 @@ pub(crate) fn done(head: &Head<'_>, kept: &Kept) -> Bytes {
 
 fn write(state: RecordState, head: &Head<'_>, kept: &Kept) -> Bytes {
     if let Kept::Result(stored) = kept {
-        let line: Line<LONGEST> = line(state, head, |line| push_kept(line, kept));
+        let line: Line<LONGEST> = kept_line(state, head, kept);
         return line.with_result(&stored.bytes, &stored.tail);
     }
-    let short: Line<SHORT> = line(state, head, |line| push_kept(line, kept));
+    let short: Line<SHORT> = kept_line(state, head, kept);
     short.into_record().unwrap_or_else(|| {
-        let line: Line<LONGEST> = line(state, head, |line| push_kept(line, kept));
+        let line: Line<LONGEST> = kept_line(state, head, kept);
         line.with_result(&[], &[])
     })
+}
+
+fn kept_line<const N: usize>(state: RecordState, head: &Head<'_>, kept: &Kept) -> Line<N> {
+    let is_kept = *kept != Kept::Nothing;
+    line(
+        state,
+        head,
+        is_kept.then_some(|line: &mut _| push_kept(line, kept)),
+    )
 }
 
 fn line<const N: usize>(
     state: RecordState,
     head: &Head<'_>,
-    push_codec: impl FnOnce(&mut Line<N>),
+    codec: Option<impl FnOnce(&mut Line<N>)>,
 ) -> Line<N> {
     let mut line = Line::new();
     line.push(match state {
-        RecordState::Running => b"idem1 R owner=",
-        RecordState::Done => b"idem1 D owner=",
+        RecordState::Running => b"idem2 R ",
+        RecordState::Done => b"idem2 D ",
     });
-    line.push(&head.owner.hex());
-    line.push(b" payload=");
-    match head.payload {
-        Some(payload) => line.push(hex::write(payload.as_bytes(), &mut [0; 64])),
-        None => line.push(b"-"),
-    }
-    line.push(b" since=");
-    line.push_time(head.now.since_1970);
-    line.push(b" for=");
-    let lasts_millis = head.ttl.as_secs().saturating_mul(1000);
-    line.push_number(lasts_millis.saturating_add(head.ttl.subsec_millis().into()));
-    line.push(b"ms by=");
+    line.push(base64::write(&head.owner.bytes(), &mut [0; 22]));
+    line.push(b" ");
+    line.push_number(millis(head.now.since_1970).min(LAST_MILLI));
+    line.push(b" ");
+    line.push_number(millis(head.ttl));
+    line.push(b" ");
     line.push_holder(head.key, head.now.process);
-    line.push(b" codec=");
-    push_codec(&mut line);
+    if head.payload.is_some() || codec.is_some() {
+        line.push(b" ");
+        match head.payload {
+            Some(payload) => line.push(base64::write(payload.as_bytes(), &mut [0; 43])),
+            None => line.push(b"-"),
+        }
+        line.push(b" ");
+        match codec {
+            Some(push_codec) => push_codec(&mut line),
+            None => line.push(b"-"),
+        }
+    }
     line.push(b"\n");
     line
+}
+
+fn millis(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().saturating_mul(1000);
+    seconds.saturating_add(duration.subsec_millis().into())
 }
 
 fn push_kept<const N: usize>(line: &mut Line<N>, kept: &Kept) {
@@ -131,29 +150,6 @@ pub(crate) struct Record<'a> {
     bytes: &'a Bytes,
 }
 
-/// What a record stores of the result, by the codec in its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
-    Nothing,
-    TooLarge,
-    Unencodable,
-    /// A result of a later version.
-    Unreadable {
-        failure: bool,
-    },
-    /// A sealed result, and the id of the key that opens it.
-    Sealed {
-        failure: bool,
-        key_id: [u8; 8],
-    },
-    Result {
-        form: Form,
-        failure: bool,
-        option_depth: u32,
-        schema: u32,
-    },
-}
-
 impl<'a> Record<'a> {
     /// Reads a record; `None` if another version or another program wrote it.
     ///
@@ -162,24 +158,15 @@ impl<'a> Record<'a> {
     pub(crate) fn read(bytes: &'a Bytes) -> Option<Self> {
         let first = &bytes[..bytes.len().min(LONGEST_LINE)];
         let mut fields = FieldReader::new(first);
-        fields.expect(b"idem1 ")?;
-        let state = match fields.byte()? {
-            b'R' => RecordState::Running,
-            b'D' => RecordState::Done,
-            _ => return None,
-        };
-        fields.expect(b" owner=")?;
-        fields.hex(32)?;
-        fields.expect(b" payload=")?;
-        let payload = fields.payload()?;
-        fields.expect(b" since=")?;
-        let since = fields.time()?;
-        fields.expect(b" for=")?;
-        let ttl = Duration::from_millis(fields.number()?);
-        fields.expect(b"ms by=")?;
-        let (key, holder) = KeyTag::split(fields.holder()?);
-        fields.expect(b" codec=")?;
-        let content = Content::read(fields.rest_of_line()?)?;
+        let Parts {
+            state,
+            since,
+            key,
+            holder,
+            payload,
+            ttl,
+            content,
+        } = Parts::read(&mut fields)?;
         let result = first.len() - fields.remaining();
         let fits = match content {
             Content::Unreadable { .. } | Content::Sealed { .. } | Content::Result { .. } => {
@@ -214,7 +201,11 @@ impl<'a> Record<'a> {
     /// Whether the record has another payload. If either side has no payload, they do not differ.
     pub(crate) fn differs_from(&self, payload: Option<&Fingerprint>) -> bool {
         match (self.payload, payload) {
-            (Some(one), Some(other)) => one != hex::write(other.as_bytes(), &mut [0; 64]),
+            // In hexadecimal digits by an earlier version.
+            (Some(one), Some(other)) if matches!(one.len(), 32 | 64) => {
+                one != hex::write(other.as_bytes(), &mut [0; 64])
+            }
+            (Some(one), Some(other)) => one != base64::write(other.as_bytes(), &mut [0; 43]),
             _ => false,
         }
     }
@@ -236,7 +227,7 @@ impl<'a> Record<'a> {
 
     /// Whether these may be the bytes of a claim. Unlike [`read`](Self::read), this reads only their beginning.
     pub(crate) fn may_be_claim(bytes: &[u8]) -> bool {
-        bytes.starts_with(b"idem1 R ")
+        bytes.starts_with(b"idem2 R ") || bytes.starts_with(b"idem1 R ")
     }
 
     /// Whether this is a claim that is older than the time it asked for, so it was renewed, or is kept.
@@ -273,12 +264,9 @@ impl<'a> Record<'a> {
         self.content.kept(self.bytes.slice(self.result..))
     }
 
-    /// When the record was written, as in its line.
+    /// When the record was written, in UTC.
     pub(crate) fn since_text(&self) -> String {
-        let since_1970 = self.since.duration_since(SystemTime::UNIX_EPOCH);
-        let mut text: Line<32> = Line::new();
-        text.push_time(since_1970.unwrap_or_default());
-        String::from_utf8_lossy(text.as_ref()).into_owned()
+        humantime::format_rfc3339_millis(self.since).to_string()
     }
 
     /// The time to live of the record after it was written, and after each renewal.
@@ -301,84 +289,6 @@ impl<'a> Record<'a> {
     }
 }
 
-impl Content {
-    /// Reads a codec. A later version may write other codecs.
-    fn read(codec: &[u8]) -> Option<Self> {
-        match codec {
-            b"-" => Some(Self::Nothing),
-            b"too-large" => Some(Self::TooLarge),
-            b"unencodable" => Some(Self::Unencodable),
-            b"" => None,
-            _ => Self::result(codec)
-                .or_else(|| Self::sealed(codec))
-                .or_else(|| Self::unreadable(codec)),
-        }
-    }
-
-    /// What is stored of the result, whose bytes are these.
-    fn kept(self, bytes: Bytes) -> Kept {
-        match self {
-            Self::Nothing => Kept::Nothing,
-            Self::TooLarge => Kept::TooLarge,
-            Self::Unencodable => Kept::Unencodable,
-            Self::Unreadable { .. } | Self::Sealed { .. } => Kept::Unreadable,
-            Self::Result {
-                form,
-                failure,
-                option_depth,
-                schema,
-            } => Kept::Result(Stored {
-                failure,
-                schema,
-                form,
-                option_depth,
-                bytes,
-                tail: Bytes::new(),
-            }),
-        }
-    }
-
-    fn result(codec: &[u8]) -> Option<Self> {
-        let mut fields = FieldReader::new(codec);
-        let form = Form::from_name(fields.word()?)?;
-        let failure = match fields.word()? {
-            b"ok" => false,
-            b"err" => true,
-            _ => return None,
-        };
-        let option_depth = u32::try_from(fields.number()?).ok()?;
-        fields.expect(b":")?;
-        let schema = hex::value(fields.hex(8)?.try_into().ok()?);
-        (fields.remaining() == 0).then_some(Self::Result {
-            form,
-            failure,
-            option_depth,
-            schema,
-        })
-    }
-
-    fn sealed(codec: &[u8]) -> Option<Self> {
-        let mut fields = FieldReader::new(codec);
-        fields.expect(b"sealed:")?;
-        let failure = match fields.word()? {
-            b"ok" => false,
-            b"err" => true,
-            _ => return None,
-        };
-        let key_id = fields.hex(8)?.try_into().ok()?;
-        (fields.remaining() == 0).then_some(Self::Sealed { failure, key_id })
-    }
-
-    fn unreadable(codec: &[u8]) -> Option<Self> {
-        let is_allowed = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b':' | b'-');
-        let mut words = codec.split(|byte| *byte == b':');
-        codec.iter().all(is_allowed).then(|| Self::Unreadable {
-            failure: words.nth(1) == Some(b"err"),
-        })
-    }
-}
-
-pub(super) const VERSION: &str = "idem1";
 /// The clock of a server may be set back by so much without making a running claim look kept.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// A store with a slack may add so much when it elects a leader: a new leader of etcd begins the leases again, and adds its
@@ -387,9 +297,13 @@ const ELECTION: Duration = Duration::from_secs(5);
 /// The line of a record is shorter than this, in bytes. The handle has its own limit for results.
 pub(crate) const LONGEST_LINE: usize = 512;
 
+mod content;
+mod parts;
 #[cfg(feature = "seal")]
 pub(crate) mod sealed;
 
+#[cfg(test)]
+mod forms;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

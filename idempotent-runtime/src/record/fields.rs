@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::key::base64::is_base64;
 use crate::key::hex::is_hex;
 use crate::record::line::{IN_HOST, LONGEST_HOST};
 
@@ -38,16 +39,34 @@ impl<'a> FieldReader<'a> {
         Some(*first)
     }
 
+    /// Reads this many digits of Base64.
+    pub(super) fn base64(&mut self, length: usize) -> Option<&'a [u8]> {
+        self.take(length).filter(|digits| is_base64(digits))
+    }
+
+    /// Reads a payload: `-`, or the digits of a fingerprint of 128 or 256 bits.
+    #[expect(clippy::option_option, reason = "a record may have no payload")]
+    pub(super) fn payload(&mut self) -> Option<Option<&'a [u8]>> {
+        if self.is_absent() {
+            return Some(None);
+        }
+        let length = if self.0.get(22) == Some(&b' ') {
+            22
+        } else {
+            43
+        };
+        self.base64(length).map(Some)
+    }
+
     /// Reads this many hexadecimal digits.
     pub(super) fn hex(&mut self, length: usize) -> Option<&'a [u8]> {
         self.take(length).filter(|digits| is_hex(digits))
     }
 
-    /// Reads a payload: `-`, or the digits of a fingerprint.
+    /// Reads a payload in hexadecimal digits, as earlier versions write it.
     #[expect(clippy::option_option, reason = "a record may have no payload")]
-    pub(super) fn payload(&mut self) -> Option<Option<&'a [u8]>> {
-        if self.0.first() == Some(&b'-') {
-            self.0 = &self.0[1..];
+    pub(super) fn payload_in_hex(&mut self) -> Option<Option<&'a [u8]>> {
+        if self.is_absent() {
             return Some(None);
         }
         let length = if self.0.get(32) == Some(&b' ') {
@@ -56,6 +75,13 @@ impl<'a> FieldReader<'a> {
             64
         };
         self.hex(length).map(Some)
+    }
+
+    /// Reads a `-`, if that is next.
+    fn is_absent(&mut self) -> bool {
+        let rest = self.0.strip_prefix(b"-");
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
     }
 
     /// Reads a time: in UTC, to the millisecond.

@@ -18,8 +18,12 @@ impl Owner {
         Self(world::owner_bits(moment))
     }
 
+    pub(super) fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// The hexadecimal digits of the id.
     pub(crate) fn hex(self) -> [u8; 32] {
-        hex::sixteen(self.0.to_be_bytes())
+        hex::sixteen(self.bytes())
     }
 }

@@ -324,10 +324,33 @@ pub(super) fn digest(history: &[Event]) -> u64 {
 
 /// The call that made a record.
 pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
-    // `idem1 R owner=` or `idem1 T used owner=`, and 32 digits.
+    if let Some(owner) = record.strip_prefix(b"idem2 ") {
+        return source::made_by(owner_in(owner.get(2..24)?)?);
+    }
+    // `idem1 T used owner=`, and 32 digits.
     let owner = record.windows(6).position(|name| name == b"owner=")? + 6;
     let owner = str::from_utf8(record.get(owner..owner + 32)?).ok()?;
     source::made_by(u128::from_str_radix(owner, 16).ok()?)
+}
+
+/// The owner that 22 digits of Base64 write.
+fn owner_in(digits: &[u8]) -> Option<u128> {
+    let value = |digit: u8| {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        Some(u128::from(value))
+    };
+    let (last, digits) = digits.split_last()?;
+    let first = digits
+        .iter()
+        .try_fold(0, |owner, digit| Some(owner << 6 | value(*digit)?))?;
+    Some(first << 2 | value(*last)? >> 4)
 }
 
 /// The line of a token that a record is.

@@ -274,20 +274,31 @@ impl Store for MutantStore {
 }
 
 fn without_payload(record: &Bytes) -> Bytes {
-    let (Some(from), Some(to)) = (find(record, b" payload="), find(record, b" since=")) else {
+    let line = record
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    let mut fields: Vec<_> = line.split(|byte| *byte == b' ').collect();
+    let [.., payload, codec] = fields.as_mut_slice() else {
         return record.clone();
     };
-    Bytes::from([&record[..from], b" payload=-", &record[to..]].concat())
+    let (is_claim, rest) = (*codec == b"-", &record[line.len()..]);
+    *payload = b"-";
+    match fields.len() {
+        8 if is_claim => Bytes::from([&fields[..6].join(&b' ')[..], rest].concat()),
+        8 => Bytes::from([&fields.join(&b' ')[..], rest].concat()),
+        _ => record.clone(),
+    }
 }
 
 /// The same record with another holder, so that it differs for the store. The call of its owner stays known.
 fn renamed(record: &Bytes) -> Bytes {
-    match find(record, b" by=") {
-        Some(by) => Bytes::from([&record[..by], b" by=again-", &record[by + 4..]].concat()),
-        None => record.clone(),
+    let mut spaces = (0..record.len()).filter(|at| record[*at] == b' ');
+    match spaces.nth(4) {
+        Some(before) if record.starts_with(b"idem2 ") => {
+            let (first, holder) = record.split_at(before + 1);
+            Bytes::from([first, b"again-", holder].concat())
+        }
+        _ => record.clone(),
     }
-}
-
-fn find(record: &Bytes, what: &[u8]) -> Option<usize> {
-    record.windows(what.len()).position(|window| window == what)
 }

@@ -244,7 +244,7 @@ impl Server {
             call,
             ..
         } = request;
-        let done = value.starts_with(b"idem1 D");
+        let done = value.starts_with(b"idem2 D");
         self.lose(key, now, RemovalCause::Changed(call), log);
         let expires = ttl.map(|ttl| self.clock(now) + whole_millis(ttl));
         let stored = Stored {

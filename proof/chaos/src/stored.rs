@@ -69,7 +69,7 @@ impl Stored {
 /// The call whose result is in the record.
 fn result(record: &str) -> Option<Call> {
     let (line, result) = record.split_once('\n')?;
-    let done = line.starts_with("idem1 D ");
+    let done = line.starts_with("idem2 D ");
     done.then(|| result.parse().ok().map(Call::of)).flatten()
 }
 
@@ -83,9 +83,9 @@ mod tests {
             process: 2,
             number: 5,
         };
-        let done = format!("idem1 D owner=1 codec=json:ok:0:1\n{}", call.value());
+        let done = format!("idem2 D a 1 1 web:1 - json:ok:0:1\n{}", call.value());
         assert_eq!(result(&done), Some(call));
         assert_eq!(result(&done.replace(" D ", " R ")), None);
-        assert_eq!(result("idem1 D owner=1 codec=-\n"), None);
+        assert_eq!(result("idem2 D a 1 1 web:1\n"), None);
     }
 }

@@ -52,7 +52,7 @@ async fn a_call_whose_completion_has_no_answer_still_counts_as_done() {
     store.always(Op::Replace, Fault::ApplyThenHang);
     guarded.run(1, async { Ok(()) }).await.unwrap();
     let stored = guarded.entry(1).await.unwrap().value;
-    assert!(stored.starts_with(b"idem1 D"));
+    assert!(stored.starts_with(b"idem2 D"));
     let refused = guarded.run(1, forever()).await.unwrap_err().refusal();
     assert_eq!(refused.code(), "already_done");
 }

@@ -83,7 +83,7 @@ async fn calls_and_their_duplicates_need_no_future_of_the_store() {
     let guarded = Guarded::on(store.clone(), Policy::new(secs(60)));
     guarded.run(2, yielding(Ok(()))).await.unwrap();
     let entry = guarded.entry(2).await.unwrap();
-    assert!(entry.value.starts_with(b"idem1 D"));
+    assert!(entry.value.starts_with(b"idem2 D"));
     assert_eq!(entry.ttl, Some(secs(60)));
     let refused = guarded.run(2, yielding(Ok(()))).await.unwrap_err();
     assert!(refused.refusal().is_duplicate());

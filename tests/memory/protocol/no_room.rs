@@ -89,7 +89,7 @@ async fn when_the_store_has_room_again_it_gets_the_fact_that_the_call_has_succee
     assert!(begun.elapsed() < millis(1), "the caller waited");
     sleep(secs(50)).await;
     let is_claim = guarded.entry(1).await.unwrap().value;
-    assert!(is_claim.starts_with(b"idem1 R"), "{is_claim:?}");
+    assert!(is_claim.starts_with(b"idem2 R"), "{is_claim:?}");
     is_full.store(false, Ordering::SeqCst);
     guarded.settled().await;
     let refused = guarded.replaying(1, never::<i32>()).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn a_call_that_is_dropped_while_the_store_is_full_leaves_the_same() {
     is_full.store(false, Ordering::SeqCst);
     guarded.settled().await;
     let done = guarded.entry(1).await.unwrap().value;
-    assert!(done.starts_with(b"idem1 D"), "{done:?}");
+    assert!(done.starts_with(b"idem2 D"), "{done:?}");
 }
 
 /// An operator has freed the key, so the tombstone must not take it again.

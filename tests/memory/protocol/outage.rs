@@ -138,7 +138,7 @@ async fn a_short_misconfiguration_loses_no_record() {
         guarded.settled().await;
         assert!(store.counts().total() < 40, "{:?}", store.counts());
         let stored = guarded.entry(1).await;
-        let done = stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D"));
+        let done = stored.is_some_and(|entry| entry.value.starts_with(b"idem2 D"));
         assert_eq!(done, outcome.is_ok());
     }
 }

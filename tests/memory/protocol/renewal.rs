@@ -116,7 +116,7 @@ async fn a_late_completion_does_not_affect_the_next_holder() {
             sleep(secs(2)).await;
             let stored = guarded.entry(1).await.unwrap().value;
             assert!(
-                stored.starts_with(b"idem1 R"),
+                stored.starts_with(b"idem2 R"),
                 "the late completion took the key"
             );
             Err::<(), ()>(())

@@ -99,14 +99,14 @@ async fn a_claim_is_renewed_while_settling_even_if_the_body_never_paused() {
         let later = async {
             sleep(if caller_waits { millis(900) } else { secs(20) }).await;
             let stored = guarded.entry(1).await;
-            assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+            assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem2 R")));
             only_renews.store(false, Ordering::SeqCst);
         };
         let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(7) }), later);
         assert_eq!(outcome.unwrap(), 7);
         guarded.settled().await;
         let stored = guarded.entry(1).await;
-        assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
+        assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem2 D")));
     }
 }
 
@@ -120,11 +120,11 @@ async fn a_claim_dropped_while_settling_is_renewed_until_it_is_settled() {
     timeout(millis(50), call).await.unwrap_err();
     sleep(secs(20)).await;
     let stored = guarded.entry(1).await;
-    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 R")));
+    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem2 R")));
     only_renews.store(false, Ordering::SeqCst);
     guarded.settled().await;
     let stored = guarded.entry(1).await;
-    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem1 D")));
+    assert!(stored.is_some_and(|entry| entry.value.starts_with(b"idem2 D")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +227,7 @@ async fn recording_a_success_uses_the_whole_deadline() {
     let (outcome, ()) = tokio::join!(guarded.run(1, async { Ok(()) }), heal);
     outcome.unwrap();
     let stored = guarded.entry(1).await.unwrap().value;
-    assert!(stored.starts_with(b"idem1 D"), "{stored:?}");
+    assert!(stored.starts_with(b"idem2 D"), "{stored:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,7 @@ async fn one_round(seed: u64) {
     for guarded in &handles {
         let ended = guarded.call(1).claim().await;
         match &stored {
-            Some(entry) if entry.value.starts_with(b"idem1 D") => {
+            Some(entry) if entry.value.starts_with(b"idem2 D") => {
                 assert_eq!(
                     ended.unwrap_err().error().code(),
                     "already_done",

@@ -57,13 +57,13 @@ async fn without_the_permission_the_script_removes() {
 async fn the_script_of_the_runbook_removes_only_the_record_of_the_owner() {
     let page = include_str!("../../../docs/guide/runbooks.md");
     let (_, script) = page.split_once("redis-cli EVAL \"").unwrap();
-    let (script, _) = script.split_once("\" 1 $KEY owner=").unwrap();
+    let (script, _) = script.split_once("\" 1 $KEY ' ").unwrap();
 
     let server = RedisServer::shared().unwrap();
     let (store, key) = (shared().await, key());
-    let record = Bytes::from_static(b"idem1 R owner=0f1e payload=-\n");
+    let record = Bytes::from_static(b"idem2 R Dx4t 1 1 web:1\n");
     store.claim(&key, &record, TTL).await.unwrap();
-    for (owner, removed) in [("owner=ffff", 0), ("owner=0f1e", 1), ("owner=0f1e", 0)] {
+    for (owner, removed) in [(" ffff ", 0), (" Dx4t ", 1), (" Dx4t ", 0)] {
         let eval = cmd("EVAL").arg(script).arg(1).arg(&key).arg(owner).clone();
         assert_eq!(send(server, &eval).await, redis::Value::Int(removed));
     }

@@ -6,7 +6,7 @@ use super::reference::Reference;
 use super::*;
 use crate::cases::cases;
 use crate::handle::Idempotency;
-use crate::record::line::{END_OF_9999, HOST};
+use crate::record::line::{HOST, LAST_MILLI};
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use crate::{Error, Policy, Release};
@@ -33,6 +33,8 @@ fn kept(u: &mut Unstructured<'_>) -> Result<Kept> {
 }
 
 struct Written {
+    /// Whether an earlier version wrote it.
+    is_earlier: bool,
     key: Option<KeyTag>,
     state: RecordState,
     owner: Owner,
@@ -46,6 +48,7 @@ impl Written {
     fn any(u: &mut Unstructured<'_>) -> Result<Self> {
         let running = u.arbitrary()?;
         Ok(Self {
+            is_earlier: u.arbitrary()?,
             key: u
                 .arbitrary::<Option<[u8; 4]>>()?
                 .map(|key| KeyTag::for_key(&format!("{key:?}"))),
@@ -56,8 +59,7 @@ impl Written {
             },
             owner: Owner(u.arbitrary()?),
             payload: payload(u)?,
-            since: SystemTime::UNIX_EPOCH
-                + Duration::from_millis(u.int_in_range(0..=END_OF_9999 * 1000)?),
+            since: SystemTime::UNIX_EPOCH + Duration::from_millis(u.int_in_range(0..=LAST_MILLI)?),
             ttl: Duration::from_millis(u.arbitrary()?),
             kept: if running { Kept::Nothing } else { kept(u)? },
         })
@@ -74,31 +76,71 @@ impl Written {
         write(self.state, &head, &self.kept)
     }
 
+    /// The bytes by the version that wrote it.
+    fn stored(&self) -> Bytes {
+        if self.is_earlier {
+            Bytes::from(self.formatted(true))
+        } else {
+            self.bytes()
+        }
+    }
+
     /// The same bytes, formatted field by field.
-    fn formatted(&self) -> Vec<u8> {
-        let payload = self
-            .payload
-            .map_or("-".to_owned(), |payload| payload.to_string());
+    fn formatted(&self, is_earlier: bool) -> Vec<u8> {
+        let payload = match self.payload {
+            None => "-".to_owned(),
+            Some(payload) if is_earlier => payload.to_string(),
+            Some(payload) => base64(payload.as_bytes()),
+        };
         let state = match self.state {
             RecordState::Running => "R",
             RecordState::Done => "D",
         };
-        let line = format!(
-            "idem1 {state} owner={:032x} payload={payload} since={} for={}ms by={}{}:{} codec={}\n",
-            self.owner.0,
-            humantime::format_rfc3339_millis(self.since),
-            self.ttl.as_millis(),
-            before_host(self.key),
-            *HOST,
-            std::process::id(),
-            codec(&self.kept).unwrap_or_else(|| "unencodable".to_owned()),
-        );
+        let (key, host, process) = (before_host(self.key), &*HOST, std::process::id());
+        let (owner, ttl) = (self.owner.0, self.ttl.as_millis());
+        let codec = codec(&self.kept).unwrap_or_else(|| "unencodable".to_owned());
+        let line = if is_earlier {
+            format!(
+                "idem1 {state} owner={owner:032x} payload={payload} since={} for={ttl}ms \
+                 by={key}{host}:{process} codec={codec}\n",
+                humantime::format_rfc3339_millis(self.since),
+            )
+        } else {
+            let since = self.since.duration_since(SystemTime::UNIX_EPOCH);
+            let line = format!(
+                "idem2 {state} {} {} {ttl} {key}{host}:{process} {payload} {codec}\n",
+                base64(&owner.to_be_bytes()),
+                since.expect("a time after 1970").as_millis(),
+            );
+            without_ends(&line)
+        };
         let mut bytes = line.into_bytes();
         if let Kept::Result(stored) = &self.kept {
             bytes.extend_from_slice(&stored.bytes);
         }
         bytes
     }
+}
+
+/// The line without a payload and a codec that are both `-`.
+fn without_ends(line: &str) -> String {
+    match line.strip_suffix(" - -\n") {
+        Some(line) => format!("{line}\n"),
+        None => line.to_owned(),
+    }
+}
+
+/// Base64 without padding, from a text of bits.
+fn base64(bytes: &[u8]) -> String {
+    let mut bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    bits.extend(std::iter::repeat_n('0', (6 - bits.len() % 6) % 6));
+    let digits = ('A'..='Z').chain('a'..='z').chain('0'..='9');
+    let digits: Vec<_> = digits.chain(['+', '/']).collect();
+    let six = bits.as_bytes().chunks(6).map(|bits| {
+        let bits = str::from_utf8(bits).expect("ASCII");
+        digits[usize::from_str_radix(bits, 2).expect("six bits")]
+    });
+    six.collect()
 }
 
 fn before_host(key: Option<KeyTag>) -> String {
@@ -130,7 +172,7 @@ fn codec(kept: &Kept) -> Option<String> {
 fn a_record_is_written_as_its_fields_are_formatted() {
     cases(300, |u| {
         let written = Written::any(u)?;
-        assert_eq!(written.bytes(), written.formatted());
+        assert_eq!(written.bytes(), written.formatted(false));
         Ok(())
     });
 }
@@ -139,7 +181,7 @@ fn a_record_is_written_as_its_fields_are_formatted() {
 fn a_record_is_read_as_it_was_written() {
     cases(300, |u| {
         let written = Written::any(u)?;
-        let bytes = written.bytes();
+        let bytes = written.stored();
         let read = Record::read(&bytes).expect("a record");
         assert_eq!(read.state, written.state);
         assert_eq!(read.since, written.since);
@@ -162,15 +204,22 @@ fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
         RecordState::Done => "D",
     };
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("ASCII");
-    let owner = text(&bytes[14..46]);
     let payload = text(record.payload.unwrap_or(b"-"));
-    let since = humantime::format_rfc3339_millis(record.since);
     let (ttl, holder) = (record.ttl.as_millis(), holder(record));
     let codec = codec(&record.kept()).unwrap_or_else(|| text(codec_in(&bytes[..record.result])));
-    format!(
-        "idem1 {state} owner={owner} payload={payload} since={since} for={ttl}ms by={holder} codec={codec}\n"
-    )
-    .into_bytes()
+    let line = if bytes.starts_with(b"idem1") {
+        let (owner, since) = (text(&bytes[14..46]), record.since_text());
+        format!(
+            "idem1 {state} owner={owner} payload={payload} since={since} for={ttl}ms by={holder} codec={codec}\n"
+        )
+    } else {
+        let since = record.since.duration_since(SystemTime::UNIX_EPOCH);
+        let since = since.expect("a time after 1970").as_millis();
+        let owner = text(&bytes[8..30]);
+        let line = format!("idem2 {state} {owner} {since} {ttl} {holder} {payload} {codec}\n");
+        without_ends(&line)
+    };
+    line.into_bytes()
 }
 
 /// The holder in the line, as a version reads it that does not know the digits of the key.
@@ -180,12 +229,15 @@ fn holder(record: &Record<'_>) -> String {
 
 /// The codec at the end of a line.
 fn codec_in(line: &[u8]) -> &[u8] {
-    let start = line
-        .iter()
-        .rposition(|byte| *byte == b'=')
-        .expect("a field")
-        + 1;
-    &line[start..line.len() - 1]
+    let line = &line[..line.len() - 1];
+    let mut fields = line.split(|byte| *byte == b' ');
+    match fields.nth(7) {
+        None if line.starts_with(b"idem2") => b"-",
+        codec => {
+            let codec = codec.expect("eight fields");
+            codec.strip_prefix(b"codec=").unwrap_or(codec)
+        }
+    }
 }
 
 /// The bytes of a record after a few changes, or arbitrary bytes.
@@ -193,7 +245,7 @@ fn broken(u: &mut Unstructured<'_>) -> Result<Bytes> {
     if u.ratio(1, 8)? {
         return Ok(Bytes::from(u.arbitrary::<Vec<u8>>()?));
     }
-    let mut bytes = Written::any(u)?.bytes().to_vec();
+    let mut bytes = Written::any(u)?.stored().to_vec();
     for _ in 0..u.int_in_range(0..=3)? {
         let at = u.choose_index(bytes.len().max(1))?;
         match u.int_in_range(0..=5)? {

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use super::{LONGEST_LINE, RecordState, VERSION};
+use super::{LONGEST_LINE, RecordState};
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 
@@ -27,14 +27,19 @@ impl<'a> Reference<'a> {
         let end = first.iter().position(|byte| *byte == b'\n')?;
         let line = str::from_utf8(&bytes[..end]).ok()?;
         let mut fields = line.split(' ');
-        if fields.next()? != VERSION {
-            return None;
-        }
+        let is_earlier = match fields.next()? {
+            "idem1" => true,
+            "idem2" => false,
+            _ => return None,
+        };
         let state = match fields.next()? {
             "R" => RecordState::Running,
             "D" => RecordState::Done,
             _ => return None,
         };
+        if !is_earlier {
+            return Self::short(state, &fields.collect::<Vec<_>>(), end + 1, bytes);
+        }
         let mut field = |name: &str| fields.next()?.strip_prefix(name)?.strip_prefix('=');
         let owner = field("owner")?;
         let payload = Some(field("payload")?).filter(|payload| *payload != "-");
@@ -55,6 +60,38 @@ impl<'a> Reference<'a> {
         let whole = fields.next().is_none()
             && is_hex(owner, &[32])
             && payload.is_none_or(|payload| is_hex(payload, &[32, 64]))
+            && read.has_valid_ending();
+        whole.then_some(read)
+    }
+
+    fn short(
+        state: RecordState,
+        fields: &[&'a str],
+        result: usize,
+        bytes: &'a Bytes,
+    ) -> Option<Self> {
+        let (owner, since, ttl, holder, payload, codec) = match *fields {
+            [owner, since, ttl, holder] => (owner, since, ttl, holder, None, "-"),
+            [_, _, _, _, "-", "-"] => return None,
+            [owner, since, ttl, holder, "-", codec] => (owner, since, ttl, holder, None, codec),
+            [owner, since, ttl, holder, payload, codec] => {
+                (owner, since, ttl, holder, Some(payload), codec)
+            }
+            _ => return None,
+        };
+        let since = plain(since).filter(|since| *since < 253_402_300_800_000)?;
+        let read = Self {
+            state,
+            holder: Some(holder).filter(|holder| is_holder(holder))?,
+            since: SystemTime::UNIX_EPOCH + Duration::from_millis(since),
+            payload,
+            ttl: Duration::from_millis(plain(ttl)?),
+            codec,
+            result,
+            bytes,
+        };
+        let whole = is_base64(owner, &[22])
+            && payload.is_none_or(|payload| is_base64(payload, &[22, 43]))
             && read.has_valid_ending();
         whole.then_some(read)
     }
@@ -111,6 +148,12 @@ impl<'a> Reference<'a> {
 fn is_hex(digits: &str, lengths: &[usize]) -> bool {
     let hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     lengths.contains(&digits.len()) && digits.bytes().all(hex)
+}
+
+/// Whether `digits` are digits of Base64, and their number is one of `lengths`.
+fn is_base64(digits: &str, lengths: &[usize]) -> bool {
+    let digit = |char: char| char.is_ascii_alphanumeric() || "+/".contains(char);
+    lengths.contains(&digits.len()) && digits.chars().all(digit)
 }
 
 /// Reads a number in the form that this version writes: `parse` also reads `+3` and `03`.

@@ -1,7 +1,7 @@
 //! The record of a call with a sealed result: a readable line, then the sealed bytes.
 //!
 //! ```text
-//! idem1 D owner=0f1e… payload=- since=2026-11-21T09:30:00.250Z for=33000ms by=web-3:4242 codec=sealed:ok:9f86d081
+//! idem2 D Dx4tPEtaaXiHlqW0w9Lh8A 1795253400250 33000 9f86d081..web-3:4242 - sealed:ok:9f86d081
 //! ```
 //!
 //! The last word of the codec is the id of the seal key. The sealed bytes contain the codec and the bytes of the result as an
@@ -9,7 +9,8 @@
 
 use bytes::Bytes;
 
-use super::{Content, Head, LONGEST, Line, Record, RecordState, line, push_result};
+use super::content::Content;
+use super::{Head, LONGEST, Line, Record, RecordState, line, push_result};
 use crate::record::fields::FieldReader;
 use crate::record::kept::{Kept, Stored};
 
@@ -31,14 +32,15 @@ pub(crate) fn done(
     room: (usize, usize),
     seal: impl FnOnce(&[u8], &mut [u8]) -> Option<()>,
 ) -> Option<Bytes> {
-    let line: Line<LONGEST> = line(RecordState::Done, head, |line| {
+    let push_codec = |line: &mut Line<LONGEST>| {
         line.push(if stored.failure {
             b"sealed:err:"
         } else {
             b"sealed:ok:"
         });
         line.push(&key_id);
-    });
+    };
+    let line = line(RecordState::Done, head, Some(push_codec));
     let mut codec: Line<LONGEST> = Line::new();
     push_result(&mut codec, stored);
     codec.push(b"\n");

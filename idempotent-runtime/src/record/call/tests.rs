@@ -41,103 +41,6 @@ fn holder() -> String {
     format!("{}:{}", *HOST, std::process::id())
 }
 
-/// A line that an earlier build wrote.
-const OLD: &str = "idem1 D owner=0f1e2d3c4b5a69780f1e2d3c4b5a6978 payload=9e107d9d372bb6826bd81d3542a419d6 \
-                   since=2026-11-21T09:30:00.250Z for=60000ms by=web-3.eu_west:4242 codec=json:ok:0:9f86d081\n7";
-
-#[test]
-fn a_line_of_an_earlier_build_is_read() {
-    for holder in [
-        "web-3.eu_west:4242",
-        ":1",
-        &format!("{}:4294967295", "h".repeat(64)),
-    ] {
-        let line = OLD.replace("web-3.eu_west:4242", holder);
-        let line = Bytes::from(line);
-        let record = Record::read(&line).expect("a record");
-        assert_eq!(record.holder(), holder);
-        assert!(matches!(record.kept(), Kept::Result(stored) if stored.bytes == "7"));
-    }
-}
-
-#[test]
-fn a_field_in_another_form_is_refused() {
-    let long = "h".repeat(65) + ":1";
-    let longest = "h".repeat(8_000_000) + ":1";
-    let times = [
-        "2026-11-21T09:30:00Z",
-        "2026-11-21 09:30:00.250Z",
-        "2026-13-21T09:30:00.250Z",
-    ];
-    let fields: [(&str, &[&str]); 5] = [
-        (
-            "web-3.eu_west:4242",
-            &[
-                "web\x1b[2J:1",
-                "web\r:1",
-                "web\u{2028}:1",
-                "web\u{202e}:1",
-                "wéb:1",
-                "web\0:1",
-                "web\t:1",
-                "web",
-                "web:",
-                "web:x",
-                "web:01",
-                "web:+1",
-                "web:4294967296",
-                "web:1:1",
-                "",
-                &long,
-                &longest,
-            ],
-        ),
-        (
-            "0f1e2d3c4b5a69780f1e2d3c4b5a6978",
-            &[
-                "0F1e2d3c4b5a69780f1e2d3c4b5a6978",
-                "0f1e",
-                "\x1bf1e2d3c4b5a69780f1e2d3c4b5a6978",
-            ],
-        ),
-        (
-            "9e107d9d372bb6826bd81d3542a419d6",
-            &["9E107d9d372bb6826bd81d3542a419d6", "9e10", "--", ""],
-        ),
-        ("2026-11-21T09:30:00.250Z", &times),
-        (
-            "60000ms",
-            &["060000ms", "+60000ms", "60000", "99999999999999999999ms"],
-        ),
-    ];
-    for (good, forged) in fields {
-        for forged in forged {
-            let line = Bytes::from(OLD.replacen(good, forged, 1));
-            assert_eq!(
-                Record::read(&line),
-                None,
-                "{good:?}: {:.80}",
-                forged.escape_debug()
-            );
-        }
-    }
-    for (good, forged) in [
-        ("codec=json:ok:0:9f86d081\n7", "codec=-\n7"),
-        ("codec=json:ok:0:9f86d081\n7", "codec=too-large\n7"),
-        (
-            "codec=json:ok:0:9f86d081",
-            "codec=js\x1b[2Jon:ok:0:9f86d081",
-        ),
-        ("codec=json:ok:0:9f86d081", "codec=json:ok:+1:9f86d081"),
-        ("codec=json:ok:0:9f86d081", "codec=json:ok:0:9F86D081"),
-        ("codec=json:ok:0:9f86d081", "codec="),
-        (" D ", " R "),
-    ] {
-        let line = Bytes::from(OLD.replacen(good, forged, 1));
-        assert_eq!(Record::read(&line), None, "{forged:?}");
-    }
-}
-
 #[test]
 fn the_line_is_frozen() {
     let line = running(
@@ -149,8 +52,7 @@ fn the_line_is_frozen() {
     assert_eq!(
         line,
         format!(
-            "idem1 R owner=0000000000000000000000000f1e2d3c payload=- \
-             since=2026-11-21T09:30:00.250Z for=33000ms by={} codec=-\n",
+            "idem2 R AAAAAAAAAAAAAAAADx4tPA 1795253400250 33000 {}\n",
             holder()
         )
     );
@@ -197,10 +99,9 @@ fn foreign_bytes_are_not_a_record() {
         "",
         "1",
         "\n",
-        &good.replace("idem1", "idem2"),
+        &good.replace("idem2", "idem3"),
         &good.replace(" R ", " X "),
-        &good.replace("codec", "code"),
-        &good.replace("codec=-", "codec=- more=1"),
+        &good.replace('\n', " - - more=1\n"),
         good.trim_end(),
     ] {
         let foreign = Bytes::copy_from_slice(foreign.as_bytes());
@@ -225,8 +126,7 @@ fn a_marked_claim_is_a_running_claim_for_a_reader_that_does_not_know_the_mark() 
     let minute = Duration::from_mins(1);
     let marked = marked(&head(Owner(1), None, moment(250), minute));
     let expected = format!(
-        "idem1 R owner=00000000000000000000000000000001 payload=- \
-         since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=unencodable\n",
+        "idem2 R AAAAAAAAAAAAAAAAAAAAAQ 250 60000 {} - unencodable\n",
         holder()
     );
     assert_eq!(marked, expected);
@@ -262,9 +162,10 @@ fn the_line_before_a_result_is_frozen() {
     let minute = Duration::from_mins(1);
     let kept = result(b"[1,\n2]");
     let record = done(Owner(1), Some(&payload), moment(250), minute, &kept);
+    let mut digits = [0; 22];
+    let payload = str::from_utf8(base64::write(payload.as_bytes(), &mut digits)).unwrap();
     let expected = format!(
-        "idem1 D owner=00000000000000000000000000000001 payload={payload} \
-         since=1970-01-01T00:00:00.250Z for=60000ms by={} codec=json:err:2:009f86d0\n[1,\n2]",
+        "idem2 D AAAAAAAAAAAAAAAAAAAAAQ 250 60000 {} {payload} json:err:2:009f86d0\n[1,\n2]",
         holder()
     );
     assert_eq!(record, expected);

@@ -35,10 +35,10 @@ impl Leftover {
             return Self::Nothing;
         };
         let remaining = entry.ttl.expect("every record expires");
-        if entry.value.starts_with(b"idem1 R ") {
+        if entry.value.starts_with(b"idem2 R ") {
             Self::Claim(remaining)
         } else {
-            assert!(entry.value.starts_with(b"idem1 D "));
+            assert!(entry.value.starts_with(b"idem2 D "));
             Self::Done(remaining)
         }
     }

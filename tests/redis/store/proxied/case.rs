@@ -290,8 +290,8 @@ impl Stored {
             return Err(format!("a record that stays for {ttl:?}"));
         }
         match value.get(..8) {
-            Some(b"idem1 R ") => Ok(Self::Running),
-            Some(b"idem1 D ") => Ok(Self::Done),
+            Some(b"idem2 R ") => Ok(Self::Running),
+            Some(b"idem2 D ") => Ok(Self::Done),
             _ => Err(format!("a foreign record: {value:?}")),
         }
     }
