@@ -20,7 +20,7 @@ pub use ::sqlx;
 
 #[cfg(any(feature = "deadpool-postgres", feature = "diesel-async-deadpool"))]
 pub use self::adapters::deadpool::DeadpoolTransaction;
-pub use self::block::retry::{Retry, retry};
+pub use self::block::retry::Retry;
 pub use self::database::SqlxDatabase;
 pub use self::database::connection::AsConnection;
 pub use self::failure::causes::{Causes, TxOutcome};

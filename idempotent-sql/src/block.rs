@@ -4,6 +4,7 @@ pub(super) mod duplicate;
 mod explained;
 pub(super) mod insert;
 pub(super) mod lock;
+pub(super) mod retry;
 mod row;
 mod statement;
 pub(super) mod transition;

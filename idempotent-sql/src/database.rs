@@ -20,6 +20,7 @@ pub(super) mod doctor;
 pub(super) mod fencing;
 pub(super) mod lock;
 pub(super) mod records;
+pub(super) mod run;
 pub(super) mod schema;
 pub(super) mod session;
 pub(super) mod syntax;

@@ -37,6 +37,7 @@ pub mod sql {
     pub use crate::block::insert::{InsertOnce, Insertion, insert_once};
     pub use crate::block::lock::waiting::Holder;
     pub use crate::block::lock::{Lock, LockGuard};
+    pub use crate::block::retry::retry;
     pub use crate::block::transition::{Transition, TransitionUpdate, transition};
     pub use crate::block::version::{Versioned, VersionedUpdate, versioned_update};
     pub use crate::database::Database;

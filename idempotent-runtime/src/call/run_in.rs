@@ -41,7 +41,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// | a snapshot that is older than the row | `Error::Unavailable` | sees the row; on MariaDB with `innodb_snapshot_isolation` as a deadlock | `Error::Unavailable` |
     ///
     /// After an error for which [`is_retryable_with_row`](crate::sql::is_retryable_with_row) is true, roll back and run the
-    /// transaction again, as [`sql::retry`](crate::sql::retry) does with [`Retry::with_row`](crate::sql::Retry::with_row). On
+    /// transaction again, as `sql::retry` does with [`Retry::with_row`](crate::sql::Retry::with_row). On
     /// PostgreSQL under REPEATABLE READ and SERIALIZABLE a claim takes 5 round trips, because without a savepoint a failure
     /// breaks the transaction. Under READ COMMITTED a call holds an advisory lock until the transaction ends, so a transaction
     /// with thousands of keys needs a larger `max_locks_per_transaction`. A duplicate holds this lock, too: if the row expires

@@ -7,7 +7,8 @@ use crate::store::Fence;
 // A database: its address, its statements, and the times that they bind.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use crate::sql::{
-    database::run::Run,
+    block::retry::{TransactionAttempts, begin, is_rolled_back},
+    database::run::{Run, bind},
     database::statement::{FixedStatement, Parameters, Placeholder},
     database::time::micros,
 };

@@ -1,4 +1,4 @@
 //! The dedup row in MySQL and MariaDB, and the address of the database.
 
 mod address;
-mod rows;
+pub(super) mod rows;

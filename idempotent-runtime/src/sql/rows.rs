@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use super::database::rows;
+use super::database::rows::RowStatements;
 use super::driver::{Dialect, Driver, DriverError};
 use super::failure;
 use crate::store::StoreError;
@@ -23,7 +23,7 @@ impl<T: Driver> Rows for T {
             return std::future::ready(Ok(RowClaim::NoTransaction)).boxed();
         }
         let dialect = self.dialect();
-        let claim = rows::claim(self, row, wait);
+        let claim = claim(self, row, wait);
         async move { claim.await.map_err(|error| failed(error, dialect)) }.boxed()
     }
 
@@ -33,15 +33,72 @@ impl<T: Driver> Rows for T {
         value: &'a Bytes,
     ) -> BoxFuture<'a, Result<bool, StoreError>> {
         let dialect = self.dialect();
-        let replaced = rows::replace(self, row, value);
+        let replaced = replace(self, row, value);
         async move { replaced.await.map_err(|error| failed(error, dialect)) }.boxed()
     }
 
     fn remove<'a>(&'a mut self, row: Row<'a>) -> BoxFuture<'a, Result<(), StoreError>> {
         let dialect = self.dialect();
-        let removed = rows::remove(self, row);
+        let removed = remove(self, row);
         async move { removed.await.map_err(|error| failed(error, dialect)) }.boxed()
     }
+}
+
+/// See [`Rows::claim`](crate::store::rows::Rows::claim). The connection is in a transaction.
+async fn claim<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    wait: Option<Duration>,
+) -> Result<RowClaim, DriverError> {
+    match connection.dialect() {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => super::postgres::rows::claim(connection, row, wait).await,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => super::mysql::rows::claim(connection, row, wait).await,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => super::sqlite::rows::claim(connection, row, wait).await,
+        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+        dialect => Err(not_compiled(dialect)),
+    }
+}
+
+async fn replace<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    value: &Bytes,
+) -> Result<bool, DriverError> {
+    let statements = statements(connection.dialect())?;
+    statements.replace(connection, row, value).await
+}
+
+async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
+    let statements = statements(connection.dialect())?;
+    statements.remove(connection, row).await
+}
+
+#[cfg_attr(
+    all(feature = "mysql", feature = "postgres", feature = "sqlite"),
+    expect(clippy::unnecessary_wraps, reason = "a database may be left out")
+)]
+fn statements(dialect: Dialect) -> Result<&'static RowStatements, DriverError> {
+    Ok(match dialect {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => &super::postgres::rows::STATEMENTS,
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => &super::mysql::rows::STATEMENTS,
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => &super::sqlite::rows::STATEMENTS,
+        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+        dialect => return Err(not_compiled(dialect)),
+    })
+}
+
+#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+fn not_compiled(dialect: Dialect) -> DriverError {
+    let name = dialect.name();
+    DriverError::other(format!(
+        "enable the feature of the crate `idempotence` for {name}: `postgres`, `mysql` or `sqlite`"
+    ))
 }
 
 /// A connection of the caller does not reveal its address, so the place is the kind of database.

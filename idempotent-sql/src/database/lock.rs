@@ -6,10 +6,12 @@
 
 use std::future::Future;
 
-use idempotent_runtime::port::sql::{FixedStatement, Parameters, Run};
+use idempotent_runtime::port::sql::{FixedStatement, Parameters};
+
+use super::run::Execute;
 
 /// The statements of a lock. Each commits by itself, and may be sent twice.
-pub trait Locks: Run {
+pub trait Locks: Execute {
     /// The statements but the one that takes the lock.
     const LOCK_STATEMENTS: &'static LockStatements;
 

@@ -3,10 +3,12 @@
 use std::future::{Future, ready};
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::{FixedStatement, Parameters, Run};
+use idempotent_runtime::port::sql::{FixedStatement, Parameters};
+
+use super::run::Execute;
 
 /// The statements of the store for one database. Times to live are in microseconds by the database's clock.
-pub trait Records: Run {
+pub trait Records: Execute {
     /// Whether the answer to a cancelled statement still arrives, and delays the answers to later statements.
     const ANSWERS_LATE: bool = true;
 

@@ -6,10 +6,11 @@
 
 use bytes::Bytes;
 use idempotent_runtime::port::sql::Placeholder::{Expected, Key, Limit, Micros, New};
-use idempotent_runtime::port::sql::{CLAIM, FixedStatement, Run as _, sqlite_end, sqlite_now};
+use idempotent_runtime::port::sql::{CLAIM, FixedStatement, sqlite_end, sqlite_now};
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_as};
 
 use crate::database::records::{self, FoundKey, ListedRow, Records, Statements};
+use crate::database::run::Execute as _;
 
 const REPLACE: &str = concat!(
     "UPDATE idempotence SET value = ?3, expires_at = ",

@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use sqlx::{Pool, Transaction};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -12,89 +11,13 @@ use crate::sql::failure::causes::Causes;
 use crate::sql::failure::retryable::{is_retryable, is_retryable_with_row};
 use crate::world;
 
-/// Begins a transaction, runs `body` in it and commits it, and retries all of this as long as `policy` allows.
-///
-/// ```
-/// # use idempotent_runtime as idempotence;
-/// # use idempotence::sql::sqlx;
-/// # #[cfg(feature = "sqlite")]
-/// # async fn example(pool: sqlx::SqlitePool) -> sqlx::Result<()> {
-/// use idempotence::sql::{self, Retry};
-///
-/// sql::retry(&pool, Retry::when_nothing_was_done(), |tx| Box::pin(async {
-///     sqlx::query("UPDATE account SET cents = cents - 500 WHERE id = 1").execute(&mut **tx).await?;
-///     sqlx::query("UPDATE account SET cents = cents + 500 WHERE id = 2").execute(&mut **tx).await?;
-///     Ok(())
-/// }))
-/// .await
-/// # }
-/// ```
-///
-/// `body` makes a new boxed future for each attempt, as in sqlx's `Connection::transaction`. If the work is a function, write
-/// `|tx| Box::pin(pay(tx, order_no))`. (An `async |tx| …` that borrows could not be spawned, because the compiler cannot
-/// prove that its future is `Send`.)
-///
-/// After an `Err` from `body` the transaction is rolled back before the pause. Use [`Retry::with_row`] for a `body` with a
-/// guarded call (the option `tx`, or `run_in`). Give that call `replay`: an attempt after a `COMMIT` whose reply was lost then
-/// returns the committed result instead of [`Error::AlreadyDone`](crate::Error::AlreadyDone).
-///
-/// `body` may run more than once, so its effects outside `tx` may happen more than once. It must return every error of a
-/// statement: after an error the transaction may have ended. Later statements would then run outside it, and `COMMIT` would not
-/// report that.
-///
-/// `E` is an error type with `From<sqlx::Error>` that implements `std::error::Error`, or `anyhow::Error`, `eyre::Report` or
-/// `Box<dyn Error + Send + Sync>`.
-///
-/// On SQLite the transaction begins with `BEGIN IMMEDIATE`, elsewhere with `BEGIN`.
-///
-/// Round trips of each attempt: `BEGIN`, the statements of `body`, and `COMMIT` or `ROLLBACK`.
-///
-/// # Errors
-///
-/// The error of the last attempt: from `body`, or from `BEGIN` or `COMMIT`, converted by `E::from`. A duplicate and a pool
-/// without a free connection are not retried. With [`Retry::with_row`] an error does not prove that nothing was done, because
-/// an earlier attempt may be committed: make the same call again.
-///
-/// # Cancellation
-///
-/// If the future is dropped in `body` or between two attempts, the transaction is rolled back and nothing is done. If it is
-/// dropped during a `COMMIT`, or with [`Retry::with_row`] after a `COMMIT`, the transaction may be committed.
-pub async fn retry<'env, DB, T, E, Via>(
-    pool: &Pool<DB>,
-    policy: Retry,
-    mut body: impl for<'tx> FnMut(&'tx mut Transaction<'env, DB>) -> BoxFuture<'tx, Result<T, E>>,
-) -> Result<T, E>
-where
-    DB: SqlxDatabase,
-    E: From<sqlx::Error> + Causes<Via>,
-{
-    let mut attempts = TransactionAttempts::new(policy);
-    loop {
-        let (error, again) = match begin(pool).await {
-            // Only `BEGIN` was sent, so the attempt can be repeated even after a lost connection.
-            Err(error) => {
-                let again = is_retryable_with_row(&error);
-                (E::from(error), again)
-            }
-            Ok(tx) => match commit_or_roll_back(tx, &mut body).await {
-                Ok(done) => return Ok(done),
-                Err(error) => {
-                    let again = (policy.is_retryable)(error.first_cause());
-                    (error, again)
-                }
-            },
-        };
-        if !again || !attempts.pause().await {
-            return Err(error);
-        }
-    }
-}
-
-/// When [`retry`] runs a transaction again: after which errors, how often, and for how long.
+/// When [`sql::retry`] runs a transaction again: after which errors, how often, and for how long.
 ///
 /// The defaults: at most 10 attempts, and the last begins within 30 s of the first. The pauses grow from 20 ms to 1 s. Each
 /// pause is twice as long as the previous one, plus up to half of that at random, so that two conflicting transactions do not
 /// conflict again.
+///
+/// [`sql::retry`]: https://docs.rs/idempotence/latest/idempotence/sql/fn.retry.html
 #[derive(Debug, Clone, Copy)]
 #[must_use = "pass it to `sql::retry`"]
 pub struct Retry {
@@ -129,7 +52,7 @@ impl Retry {
         }
     }
 
-    /// Runs `attempt` until it succeeds, as long as this policy allows: [`retry`] for a library other than sqlx 0.9. `attempt`
+    /// Runs `attempt` until it succeeds, as long as this policy allows: `sql::retry` for a library other than sqlx 0.9. `attempt`
     /// begins a transaction of that library, runs the guarded call in it, and commits it.
     ///
     /// ```
@@ -149,11 +72,11 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// The error of the last attempt, as for [`retry`].
+    /// The error of the last attempt.
     ///
     /// # Cancellation
     ///
-    /// As for [`retry`], if a dropped attempt rolls back.
+    /// As for `sql::retry`, if a dropped attempt rolls back.
     pub async fn run<T, E, Via, F>(self, mut attempt: impl FnMut() -> F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -194,7 +117,8 @@ impl Retry {
 }
 
 /// The attempts at one transaction, and the pauses between them.
-pub(crate) struct TransactionAttempts {
+#[derive(Debug)]
+pub struct TransactionAttempts {
     policy: Retry,
     began: Instant,
     made: u32,
@@ -202,7 +126,8 @@ pub(crate) struct TransactionAttempts {
 }
 
 impl TransactionAttempts {
-    pub(crate) fn new(policy: Retry) -> Self {
+    /// No attempt was made yet.
+    pub fn new(policy: Retry) -> Self {
         Self {
             policy,
             began: Instant::now(),
@@ -212,7 +137,7 @@ impl TransactionAttempts {
     }
 
     /// Whether an error of the last attempt allows another. `has_row`: the transaction writes the dedup row.
-    pub(crate) fn allow(&self, error: &(dyn StdError + 'static), has_row: bool) -> bool {
+    pub fn allow(&self, error: &(dyn StdError + 'static), has_row: bool) -> bool {
         if has_row {
             (self.policy.is_retryable)(error)
         } else {
@@ -226,7 +151,7 @@ impl TransactionAttempts {
     }
 
     /// Waits before the next attempt. `false`: there is no other attempt.
-    pub(crate) async fn pause(&mut self) -> bool {
+    pub async fn pause(&mut self) -> bool {
         let Some(pause) = self.next_pause() else {
             return false;
         };
@@ -251,37 +176,15 @@ impl TransactionAttempts {
 }
 
 /// Begins a transaction that writes.
-pub(super) async fn begin<DB: SqlxDatabase>(
-    pool: &Pool<DB>,
-) -> sqlx::Result<Transaction<'static, DB>> {
+pub async fn begin<DB: SqlxDatabase>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
     match DB::BEGIN {
         Some(statement) => pool.begin_with(statement).await,
         None => pool.begin().await,
     }
 }
 
-async fn commit_or_roll_back<'env, DB, T, E>(
-    mut tx: Transaction<'env, DB>,
-    body: &mut impl for<'tx> FnMut(&'tx mut Transaction<'env, DB>) -> BoxFuture<'tx, Result<T, E>>,
-) -> Result<T, E>
-where
-    DB: SqlxDatabase,
-    E: From<sqlx::Error>,
-{
-    match body(&mut tx).await {
-        Ok(done) => {
-            tx.commit().await?;
-            Ok(done)
-        }
-        Err(error) => {
-            is_rolled_back(tx.rollback()).await;
-            Err(error)
-        }
-    }
-}
-
 /// Whether a rollback succeeds. If it fails, the connection is lost, and the server rolls back.
-pub(crate) async fn is_rolled_back<E>(rollback: impl Future<Output = Result<(), E>>) -> bool {
+pub async fn is_rolled_back<E>(rollback: impl Future<Output = Result<(), E>>) -> bool {
     matches!(timeout(ROLLBACK_TIMEOUT, rollback).await, Ok(Ok(())))
 }
 

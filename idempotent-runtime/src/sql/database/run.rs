@@ -1,10 +1,9 @@
-//! Runs statements.
+//! Runs the statements of a caller's transaction.
 
 use std::future::Future;
 
-use sqlx::{AssertSqlSafe, Executor, QueryBuilder, Row as _, query, query_as};
+use sqlx::{AssertSqlSafe, Executor, Row as _, query};
 
-use super::statement::{FixedStatement, Parameters};
 use crate::sql::driver::{ColumnType, Dialect, Field, Value};
 
 /// Runs statements. Each database has its own implementation, because the bounds of a generic implementation do not hold behind
@@ -12,39 +11,6 @@ use crate::sql::driver::{ColumnType, Dialect, Field, Value};
 pub trait Run: sqlx::Database {
     /// The database for a driver.
     const DIALECT: Dialect;
-
-    /// Runs a statement. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
-    fn execute(
-        connection: &mut Self::Connection,
-        statement: QueryBuilder<Self>,
-    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
-    /// Runs a statement to its end. Returns its first row. One round trip.
-    fn fetch_optional(
-        connection: &mut Self::Connection,
-        statement: QueryBuilder<Self>,
-    ) -> impl Future<Output = sqlx::Result<Option<Self::Row>>> + Send;
-
-    /// Runs a statement of the store. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
-    fn change(
-        connection: &mut Self::Connection,
-        statement: &'static FixedStatement,
-        values: Parameters<'_>,
-    ) -> impl Future<Output = sqlx::Result<u64>> + Send;
-
-    /// Reads bytes and a number of the only row of a statement of the store. One round trip.
-    fn read_bytes(
-        connection: &mut Self::Connection,
-        statement: &'static FixedStatement,
-        values: Parameters<'_>,
-    ) -> impl Future<Output = sqlx::Result<Option<(Vec<u8>, i64)>>> + Send;
-
-    /// Reads two numbers of the only row of a statement of the store. One round trip.
-    fn read_numbers(
-        connection: &mut Self::Connection,
-        statement: &'static FixedStatement,
-        values: Parameters<'_>,
-    ) -> impl Future<Output = sqlx::Result<Option<(i64, i64)>>> + Send;
 
     /// Runs a statement of the caller's transaction. Returns the number of changed rows (`MySql`: of matched rows). One round trip.
     fn run_text(
@@ -68,71 +34,30 @@ pub trait Run: sqlx::Database {
     ) -> impl Future<Output = sqlx::Result<()>> + Send;
 }
 
-macro_rules! bind {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __sql_bind {
     ($query:expr, $values:expr) => {{
         let mut query = $query;
         for value in $values {
             query = match value {
-                Value::Text(text) => query.bind(text),
-                Value::Bytes(bytes) => query.bind(bytes),
-                Value::Integer(number) => query.bind(number),
-                Value::Float(number) => query.bind(number),
+                $crate::sql::driver::Value::Text(text) => query.bind(text),
+                $crate::sql::driver::Value::Bytes(bytes) => query.bind(bytes),
+                $crate::sql::driver::Value::Integer(number) => query.bind(number),
+                $crate::sql::driver::Value::Float(number) => query.bind(number),
             };
         }
         query
     }};
 }
 
+pub use crate::__sql_bind as bind;
+
 macro_rules! run {
     ($feature:literal, $database:ty, $connection:ty, $dialect:ident) => {
         #[cfg(feature = $feature)]
         impl Run for $database {
             const DIALECT: Dialect = Dialect::$dialect;
-
-            async fn execute(
-                connection: &mut $connection,
-                mut statement: QueryBuilder<Self>,
-            ) -> sqlx::Result<u64> {
-                let done = connection.execute(statement.build()).await?;
-                Ok(done.rows_affected())
-            }
-
-            async fn fetch_optional(
-                connection: &mut $connection,
-                mut statement: QueryBuilder<Self>,
-            ) -> sqlx::Result<Option<Self::Row>> {
-                // This fetches all rows, because the client of SQLite returns the first row before the statement is
-                // committed, and would then not report a failed commit.
-                let rows = connection.fetch_all(statement.build()).await?;
-                Ok(rows.into_iter().next())
-            }
-
-            async fn change(
-                connection: &mut $connection,
-                statement: &'static FixedStatement,
-                values: Parameters<'_>,
-            ) -> sqlx::Result<u64> {
-                let query = bind!(query(statement.text), statement.values(values));
-                Ok(connection.execute(query).await?.rows_affected())
-            }
-
-            async fn read_bytes(
-                connection: &mut $connection,
-                statement: &'static FixedStatement,
-                values: Parameters<'_>,
-            ) -> sqlx::Result<Option<(Vec<u8>, i64)>> {
-                let query = bind!(query_as(statement.text), statement.values(values));
-                query.fetch_optional(connection).await
-            }
-
-            async fn read_numbers(
-                connection: &mut $connection,
-                statement: &'static FixedStatement,
-                values: Parameters<'_>,
-            ) -> sqlx::Result<Option<(i64, i64)>> {
-                let query = bind!(query_as(statement.text), statement.values(values));
-                query.fetch_optional(connection).await
-            }
 
             async fn run_text(
                 connection: &mut $connection,

@@ -15,10 +15,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::MySql;
 use tokio::time::Instant;
 
-use crate::sql::database::rows::{self, Dedup, RowStatements};
+use crate::sql::database::rows::RowStatements;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Micros, New};
 use crate::sql::database::time::micros;
@@ -61,49 +60,48 @@ const REPLACE: &str = "\
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
-impl Dedup for MySql {
-    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: FixedStatement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
-        remove: FixedStatement::new(REMOVE, &[KeyBytes, Expected]),
-    };
+/// The statements but the claim.
+pub(crate) static STATEMENTS: RowStatements = RowStatements {
+    replace: FixedStatement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
+    remove: FixedStatement::new(REMOVE, &[KeyBytes, Expected]),
+};
 
-    /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
-    /// for a call that replaces an expired row.
-    async fn claim_row<C: Driver>(
-        connection: &mut C,
-        row: Row<'_>,
-        wait: Option<Duration>,
-    ) -> Result<RowClaim, DriverError> {
-        let began = Instant::now();
-        let values = [
-            Value::Bytes(row.key.as_bytes()),
-            Value::Bytes(row.value),
-            Value::Integer(micros(row.ttl)),
-        ];
-        let claim = match connection.execute(&insert(wait), &values).await {
-            Ok(_) => {
-                // The time of the statement did not advance during the wait, so this sets the expiry again.
-                if began.elapsed() > MAX_CLOCK_LAG
-                    && !rows::replace(connection, row, row.value).await?
-                {
-                    return Ok(RowClaim::NoTransaction);
-                }
-                Ok(RowClaim::Claimed)
+/// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
+/// for a call that replaces an expired row.
+pub(crate) async fn claim<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    wait: Option<Duration>,
+) -> Result<RowClaim, DriverError> {
+    let began = Instant::now();
+    let values = [
+        Value::Bytes(row.key.as_bytes()),
+        Value::Bytes(row.value),
+        Value::Integer(micros(row.ttl)),
+    ];
+    let claim = match connection.execute(&insert(wait), &values).await {
+        Ok(_) => {
+            // The time of the statement did not advance during the wait, so this sets the expiry again.
+            if began.elapsed() > MAX_CLOCK_LAG
+                && !STATEMENTS.replace(connection, row, row.value).await?
+            {
+                return Ok(RowClaim::NoTransaction);
             }
-            Err(error) if number(&error) == NOT_NULL => Ok(RowClaim::NoTransaction),
-            Err(error) if number(&error) == DUPLICATE_KEY => {
-                let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-                let remaining = wait.saturating_sub(began.elapsed());
-                resolve_duplicate(connection, row, remaining).await
-            }
-            Err(error) => Err(error),
-        };
-        match claim {
-            Err(error) if number(&error) == LOCK_WAIT_TIMEOUT => {
-                resolve_timeout(connection, row, error).await
-            }
-            claim => claim,
+            Ok(RowClaim::Claimed)
         }
+        Err(error) if number(&error) == NOT_NULL => Ok(RowClaim::NoTransaction),
+        Err(error) if number(&error) == DUPLICATE_KEY => {
+            let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
+            let remaining = wait.saturating_sub(began.elapsed());
+            resolve_duplicate(connection, row, remaining).await
+        }
+        Err(error) => Err(error),
+    };
+    match claim {
+        Err(error) if number(&error) == LOCK_WAIT_TIMEOUT => {
+            resolve_timeout(connection, row, error).await
+        }
+        claim => claim,
     }
 }
 

@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sqlx::Postgres;
 
-use crate::sql::database::rows::{Dedup, RowStatements};
+use crate::sql::database::rows::RowStatements;
 use crate::sql::database::statement::FixedStatement;
 use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::time::micros;
@@ -63,56 +62,55 @@ const REPLACE: &str = "\
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
-impl Dedup for Postgres {
-    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
-        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
-    };
+/// The statements but the claim.
+pub(crate) static STATEMENTS: RowStatements = RowStatements {
+    replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+    remove: FixedStatement::new(REMOVE, &[Key, Expected]),
+};
 
-    /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
-    /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.
-    async fn claim_row<C: Driver>(
-        connection: &mut C,
-        row: Row<'_>,
-        wait: Option<Duration>,
-    ) -> Result<RowClaim, DriverError> {
-        if insert(connection, CLAIM, row).await? {
-            return Ok(RowClaim::Claimed);
-        }
-        let Observed {
-            value,
-            lock,
-            lock_timeout,
-            statement_timeout,
-            is_locked,
-        } = observe(connection, row).await?;
-        if let Some(value) = value {
-            return Ok(RowClaim::Taken(value));
-        }
-        if is_locked && insert(connection, CLAIM_LOCKED, row).await? {
-            return Ok(RowClaim::Claimed);
-        }
-        let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-        let wait = wait.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
-        let wait_for_lock = format!(
-            "SAVEPOINT idempotence; SET LOCAL lock_timeout = {wait}; \
-             SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
-        );
-        let claim = claim_behind_savepoint(connection, row, wait_for_lock).await;
-        // If there is no row, the rollback releases the advisory lock, because other calls wait for it.
-        let end = match &claim {
-            Ok(RowClaim::Claimed) => {
-                format!(
-                    "RELEASE SAVEPOINT idempotence; SET LOCAL lock_timeout = '{lock_timeout}'; \
-                     SET LOCAL statement_timeout = '{statement_timeout}'"
-                )
-            }
-            _ => "ROLLBACK TO SAVEPOINT idempotence; RELEASE SAVEPOINT idempotence".to_owned(),
-        };
-        let ended = connection.execute_all(&end).await;
-        let claim = claim?;
-        ended.map(|()| claim)
+/// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
+/// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.
+pub(crate) async fn claim<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    wait: Option<Duration>,
+) -> Result<RowClaim, DriverError> {
+    if insert(connection, CLAIM, row).await? {
+        return Ok(RowClaim::Claimed);
     }
+    let Observed {
+        value,
+        lock,
+        lock_timeout,
+        statement_timeout,
+        is_locked,
+    } = observe(connection, row).await?;
+    if let Some(value) = value {
+        return Ok(RowClaim::Taken(value));
+    }
+    if is_locked && insert(connection, CLAIM_LOCKED, row).await? {
+        return Ok(RowClaim::Claimed);
+    }
+    let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
+    let wait = wait.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
+    let wait_for_lock = format!(
+        "SAVEPOINT idempotence; SET LOCAL lock_timeout = {wait}; \
+         SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
+    );
+    let claim = claim_behind_savepoint(connection, row, wait_for_lock).await;
+    // If there is no row, the rollback releases the advisory lock, because other calls wait for it.
+    let end = match &claim {
+        Ok(RowClaim::Claimed) => {
+            format!(
+                "RELEASE SAVEPOINT idempotence; SET LOCAL lock_timeout = '{lock_timeout}'; \
+                 SET LOCAL statement_timeout = '{statement_timeout}'"
+            )
+        }
+        _ => "ROLLBACK TO SAVEPOINT idempotence; RELEASE SAVEPOINT idempotence".to_owned(),
+    };
+    let ended = connection.execute_all(&end).await;
+    let claim = claim?;
+    ended.map(|()| claim)
 }
 
 /// Inserts the row by one of the two statements. Returns whether it did.

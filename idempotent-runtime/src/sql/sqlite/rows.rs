@@ -5,9 +5,7 @@
 
 use std::time::Duration;
 
-use sqlx::Sqlite;
-
-use crate::sql::database::rows::{self, Dedup, RowStatements};
+use crate::sql::database::rows::{self, RowStatements};
 use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::statement::{FixedStatement, Parameters};
 use crate::sql::database::time::{micros, sqlite_end, sqlite_now};
@@ -36,34 +34,36 @@ const REPLACE: &str = concat!(
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
-impl Dedup for Sqlite {
-    const ROW_STATEMENTS: &'static RowStatements = &RowStatements {
-        replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
-        remove: FixedStatement::new(REMOVE, &[Key, Expected]),
-    };
+/// The statements but the claim.
+pub(crate) static STATEMENTS: RowStatements = RowStatements {
+    replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
+    remove: FixedStatement::new(REMOVE, &[Key, Expected]),
+};
 
-    /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 3 more statements.
-    async fn claim_row<C: Driver>(
-        connection: &mut C,
-        row: Row<'_>,
-        wait: Option<Duration>,
-    ) -> Result<RowClaim, DriverError> {
-        let Some(wait) = wait else {
-            return claim(connection, row).await;
-        };
-        let before = connection.first_row("PRAGMA busy_timeout", &[], &[Integer]);
-        let before = Fields::of(before.await?)?.integer()?;
-        let wait = wait.as_millis().min(MAX_BUSY_TIMEOUT);
-        let set = format!("PRAGMA busy_timeout = {wait}");
-        connection.execute_all(&set).await?;
-        let claim = claim(connection, row).await;
-        let restore = format!("PRAGMA busy_timeout = {before}");
-        connection.execute_all(&restore).await?;
-        claim
-    }
+/// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 3 more statements.
+pub(crate) async fn claim<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+    wait: Option<Duration>,
+) -> Result<RowClaim, DriverError> {
+    let Some(wait) = wait else {
+        return insert_or_read(connection, row).await;
+    };
+    let before = connection.first_row("PRAGMA busy_timeout", &[], &[Integer]);
+    let before = Fields::of(before.await?)?.integer()?;
+    let wait = wait.as_millis().min(MAX_BUSY_TIMEOUT);
+    let set = format!("PRAGMA busy_timeout = {wait}");
+    connection.execute_all(&set).await?;
+    let claim = insert_or_read(connection, row).await;
+    let restore = format!("PRAGMA busy_timeout = {before}");
+    connection.execute_all(&restore).await?;
+    claim
 }
 
-async fn claim<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<RowClaim, DriverError> {
+async fn insert_or_read<C: Driver>(
+    connection: &mut C,
+    row: Row<'_>,
+) -> Result<RowClaim, DriverError> {
     let values = Parameters::new(row.key)
         .with(row.value)
         .micros(micros(row.ttl));
