@@ -9,11 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::Backoff;
 use crate::protocol::seen::{Lives, SeenRecord};
 use crate::protocol::{kept_claim, stuck};
-use crate::record::call::Record;
+use crate::record::call::{Record, RecordState};
 use crate::world;
 
 /// Whether only the store knows when this record expires. Most duplicates meet a record whose first renewal is not due, and ask the
@@ -32,9 +33,17 @@ fn unclear(lease: &Lease, record: &Bytes) -> Option<Unclear> {
         return None;
     }
     let call = lease.call();
-    let read = call.shared.records().read(lease.key(), record)?;
-    let may_be_kept = kept_claim::may_be(call, &read);
-    let is_unclear = may_be_kept || stuck::may_be(call, read.age(world::time_of_day()));
+    unclear_claim(call, &call.shared.records().read(lease.key(), record)?)
+}
+
+/// Does the same as [`is_unclear`], for a record that was read.
+pub(crate) fn is_unclear_claim(call: &CallContext, record: &Record<'_>) -> bool {
+    record.state == RecordState::Running && unclear_claim(call, record).is_some()
+}
+
+fn unclear_claim(call: &CallContext, record: &Record<'_>) -> Option<Unclear> {
+    let may_be_kept = kept_claim::may_be(call, record);
+    let is_unclear = may_be_kept || stuck::may_be(call, record.age(world::time_of_day()));
     is_unclear.then_some(Unclear { may_be_kept })
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use crate::error::Error;
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::expiry;
 use crate::protocol::fence;
@@ -84,13 +85,17 @@ impl Waiter {
                 }
             }
             Ok(ClaimAny::Taken(records)) if records.len() == leases.len() => {
-                let mut found = leases.iter().zip(&records);
+                let found = leases.iter().zip(records);
+                let found: Vec<_> = found.map(|(lease, record)| read(lease, record)).collect();
                 // The records of other keys are the answer to another request, so a claim may be stored.
-                if !found.all(|(lease, record)| is_foreign(lease, record)) {
+                if !found
+                    .iter()
+                    .all(|(_, refusal)| is_foreign(refusal.as_ref()))
+                {
                     guards.iter_mut().for_each(ClaimGuard::note_unstored);
                 }
                 drop(guards);
-                return self.judge_taken(&leases, records).await;
+                return self.judge_taken(&leases, found).await;
             }
             Ok(ClaimAny::NotTogether) => {
                 guards.iter_mut().for_each(ClaimGuard::note_unstored);
@@ -108,21 +113,24 @@ impl Waiter {
     }
 
     /// Judges the records of all slots.
-    async fn judge_taken(&mut self, leases: &[Arc<Lease>], records: Vec<Bytes>) -> Found {
-        let mut found = leases.iter().zip(&records);
-        let copy = found.find(|(_, record)| self.refused_claims.contains(record));
+    async fn judge_taken(&mut self, leases: &[Arc<Lease>], found: Vec<ReadRecord>) -> Found {
+        let mut records = leases.iter().zip(&found);
+        let copy = records.find(|(_, (record, _))| self.refused_claims.contains(record.bytes()));
         self.note_refused(leases);
         let backoff = self.backoff();
-        if let Some((lease, record)) = copy {
-            let removal = Box::pin(fence::withdraw(lease, record));
+        if let Some((lease, (record, _))) = copy {
+            let removal = Box::pin(fence::withdraw(lease, record.bytes()));
             return match backoff.attempt(removal).await {
                 Ok(_) => Found::Copy,
                 Err(_) => Found::Unknown,
             };
         }
-        let found = leases.iter().zip(records);
-        let looks = found.map(async |(lease, record)| {
-            let record = expiry::look(lease, record, &backoff).await;
+        let found = leases.iter().zip(found);
+        let looks = found.map(async |(lease, (record, refusal))| {
+            if let Some(refusal) = refusal {
+                return TakenKey { record, refusal };
+            }
+            let record = expiry::look(lease, record.bytes().clone(), &backoff).await;
             let refusal = Refusal::from_record(lease, &record, false);
             stuck::report(lease, &record, &refusal);
             TakenKey { record, refusal }
@@ -141,9 +149,28 @@ impl Waiter {
     }
 }
 
-fn is_foreign(lease: &Lease, record: &Bytes) -> bool {
-    let record = SeenRecord::new(lease.key(), record.clone());
-    record.read(lease.call().shared.records()).is_none()
+/// The record of a slot, and why the call is refused; `None` if the store must be asked [when it expires](expiry).
+type ReadRecord = (Arc<SeenRecord>, Option<Refusal>);
+
+/// Reads the record of a slot, once.
+fn read(lease: &Lease, record: Bytes) -> ReadRecord {
+    let (call, seen) = (lease.call(), SeenRecord::new(lease.key(), record));
+    let refusal = match seen.read(call.shared.records()) {
+        Some(read) if expiry::is_unclear_claim(call, &read) => None,
+        Some(read) => Some(Refusal::by_holder(call, &read, false, None)),
+        None => Some(
+            call.shared
+                .records()
+                .foreign(call.site.clone(), seen.bytes())
+                .into(),
+        ),
+    };
+    (Arc::new(seen), refusal)
+}
+
+fn is_foreign(refusal: Option<&Refusal>) -> bool {
+    let error = refusal.and_then(Refusal::plain_error);
+    matches!(error, Some(Error::ForeignRecord(_)))
 }
 
 /// A claim of each slot, from a random slot on. Each has a state of its own, so each can be withdrawn while the call goes on.

@@ -70,7 +70,7 @@ impl Refusal {
     }
 
     /// The refusal of a call that gets no stored result.
-    fn by_holder(
+    pub(crate) fn by_holder(
         call: &CallContext,
         record: &Record<'_>,
         is_running: bool,
