@@ -93,6 +93,10 @@ mod on_this_thread {
         LateAnswerAccepted,
         /// The key is free before its fence is ended.
         FreesKeyBeforeFence,
+        /// Calls that wait for a permit compete for it, also those of one process.
+        KeepsNoLine,
+        /// A line waits for its first call although nobody polls it.
+        WaitsForUnpolled,
         /// The keys of a call are claimed in the order in which its caller names them.
         OrderOfCaller,
         /// Only the lease of the first key is renewed and checked.

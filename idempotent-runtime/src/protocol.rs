@@ -61,6 +61,7 @@ pub(crate) mod held;
 pub(crate) mod in_flight;
 pub(crate) mod kept_claim;
 pub(crate) mod lease;
+pub(crate) mod line;
 pub(crate) mod mark;
 pub(crate) mod number;
 pub(crate) mod own_claim;

@@ -7,7 +7,7 @@
 //! A call claims [the first free slot](crate::protocol::free_slot) in one round trip. If the store cannot do so, or does not
 //! answer, or the key has more than 16 slots, the call claims one slot after another: any slot first. If that slot is taken, the call reads all
 //! others at once, and claims those that are free, until it gets one. A round ends when all are taken: the call is refused, or waits and begins the next round at the slot that was reported as free.
-//! Calls do not follow each other, and have no order: of the calls that wait, the first to claim a free slot gets it. If a call claims
+//! Calls do not follow each other. Those of one process that wait stand in a [line](crate::protocol::line); of the first calls of the lines, the first to claim a free slot gets it. If a call claims
 //! slot by slot, and the store applies a claim of another slot late, after the call has got one, that slot is taken until its lease ends.
 
 use std::sync::Arc;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 use futures_util::{FutureExt as _, TryFutureExt as _};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::policy::deadline::first_try;
 use crate::protocol::lease::Lease;
+use crate::protocol::line::Hints;
 use crate::protocol::permit;
 use crate::world;
 
@@ -20,7 +20,7 @@ use crate::world;
 pub(crate) struct PollLimiter {
     has_subscribed: bool,
     /// The notifications of the key, or of each slot of a key with permits; none if the store does not notify.
-    hints: Vec<(u8, watch::Receiver<()>)>,
+    hints: Hints,
     pause: Duration,
     /// When the bucket is full again.
     full_at: Instant,
@@ -36,17 +36,31 @@ impl PollLimiter {
         }
     }
 
+    /// The notifications, for the next call that polls the same key.
+    pub(crate) fn take_hints(&mut self) -> Hints {
+        std::mem::take(&mut self.hints)
+    }
+
+    /// Takes over the notifications of a call that has polled the same key.
+    pub(crate) fn set_hints(&mut self, hints: Hints) {
+        self.has_subscribed = !hints.is_empty();
+        self.hints = hints;
+    }
+
     /// Waits until the record of the key may have changed, but not longer than `until`. Returns the slot that has changed, if it is known.
-    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant) -> Option<u8> {
+    ///
+    /// A call that polls for `calls` calls of a line polls as often as they would, up to [`MOST_OFTEN`] times as often as one.
+    pub(crate) async fn pause(&mut self, lease: &Lease, until: Instant, calls: u32) -> Option<u8> {
+        let calls = calls.clamp(1, MOST_OFTEN);
         if !std::mem::replace(&mut self.has_subscribed, true) {
             self.subscribe(lease, until).await;
             if !self.hints.is_empty() {
                 // There are no hints of earlier changes, so the call polls once more.
-                self.take_token();
+                self.take_token(calls);
                 return None;
             }
         }
-        let pause = self.pause.mul_f64(world::jitter());
+        let pause = self.pause.mul_f64(world::jitter()) / calls;
         let next_poll = until.min(Instant::now() + pause);
         self.pause = (self.pause * 3 / 2).min(LONGEST_PAUSE);
         let mut slot = None;
@@ -68,7 +82,7 @@ impl PollLimiter {
             }
         }
         // A key that changes often must not be polled at each change.
-        let delay = self.take_token();
+        let delay = self.take_token(calls);
         sleep_until(until.min(Instant::now() + delay)).await;
         slot
     }
@@ -86,10 +100,12 @@ impl PollLimiter {
     }
 
     /// Takes the token of one poll. Returns how long the poll must wait for it.
-    fn take_token(&mut self) -> Duration {
+    fn take_token(&mut self, calls: u32) -> Duration {
         let now = Instant::now();
-        self.full_at = self.full_at.max(now) + REFILL;
-        self.full_at.duration_since(now).saturating_sub(CAPACITY)
+        self.full_at = self.full_at.max(now) + REFILL / calls;
+        self.full_at
+            .duration_since(now)
+            .saturating_sub(CAPACITY / calls)
     }
 }
 
@@ -99,4 +115,6 @@ const REFILL: Duration = Duration::from_millis(140);
 const BURST: u32 = 2;
 /// The time in which an empty bucket fills up.
 const CAPACITY: Duration = Duration::from_millis(140 * BURST as u64);
+/// How many calls of a line count at most.
+const MOST_OFTEN: u32 = 4;
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -13,6 +13,7 @@ use crate::key::kind;
 use crate::key::kind::RecordKind;
 use crate::observe::Observers;
 use crate::protocol::in_flight::InFlightTable;
+use crate::protocol::line::Lines;
 use crate::protocol::stuck_keys::StuckKeys;
 use crate::protocol::tracker::Tracker;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
@@ -29,6 +30,7 @@ pub struct Shared {
     /// The records never leave the memory of this process.
     is_local: bool,
     in_flight: InFlightTable,
+    lines: Arc<Lines>,
     stuck_keys: StuckKeys,
     tracker: Arc<Tracker>,
     cleanup_turns: Semaphore,
@@ -61,6 +63,7 @@ impl Shared {
             is_local: options.store.local().is_some(),
             options,
             in_flight: InFlightTable::default(),
+            lines: Arc::default(),
             stuck_keys: StuckKeys::default(),
             tracker: Arc::default(),
             cleanup_turns: Semaphore::const_new(CLEANUP_TURNS),
@@ -116,6 +119,11 @@ impl Shared {
 
     pub(crate) fn in_flight_table(&self) -> &InFlightTable {
         &self.in_flight
+    }
+
+    /// The calls that wait for permits.
+    pub(crate) fn lines(&self) -> &Arc<Lines> {
+        &self.lines
     }
 
     pub(crate) fn stuck_keys(&self) -> &StuckKeys {

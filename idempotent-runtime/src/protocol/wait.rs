@@ -34,12 +34,13 @@ pub(crate) async fn claim(lease: Arc<Lease>, refused: Option<Bytes>) -> Result<H
     ask_after(may_ask, refused).await
 }
 
-/// Claims a permit of the key. The call follows no other call of this process.
+/// Claims a permit of the key. The call follows no other call of this process. If it waits, it stands in a [line](crate::protocol::line).
 pub(crate) async fn claim_permit(lease: Arc<Lease>) -> Result<Held, Refusal> {
     let span = lease.call().span.clone();
     let limits = WaitLimits::new(lease.call(), Instant::now());
     let mut waiter = Waiter::new(lease, limits);
     let claim = async {
+        waiter.stand_in_line().await?;
         match waiter.claim_free_slot().await {
             Some(end) => end,
             None => waiter.claim_slot_by_slot().await,
@@ -238,13 +239,18 @@ impl Waiter {
                 refusal: self.refusal(record, false),
             })),
             // The lease of the last known holder has expired, so no holder is known.
-            _ => match claim.decide_without_store(failure) {
-                Ok(guard) => Ok(Verdict::Won(guard)),
-                Err(error) => {
-                    self.lease.leave_unavailable();
-                    Err(error.into())
+            _ => {
+                if let Some(place) = &self.place {
+                    place.end_line();
                 }
-            },
+                match claim.decide_without_store(failure) {
+                    Ok(guard) => Ok(Verdict::Won(guard)),
+                    Err(error) => {
+                        self.lease.leave_unavailable();
+                        Err(error.into())
+                    }
+                }
+            }
         }
     }
 

@@ -7,13 +7,15 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::error::Error;
+use crate::error::{Duplicate, Error};
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::policy::deadline::first_try;
 use crate::policy::{OnStoreError, Release, Settle};
 use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
+use crate::protocol::line::{LineAnswer, Place};
 use crate::protocol::permit::{LastHolder, PermitRound, TakenKey};
 use crate::protocol::poll_limiter::PollLimiter;
 use crate::protocol::refusal::Refusal;
@@ -30,6 +32,8 @@ pub(crate) struct Waiter {
     pub(crate) poll_limiter: PollLimiter,
     /// The round of a call with permits.
     pub(crate) permit_round: Option<PermitRound>,
+    /// The place of a call with permits that waits.
+    pub(crate) place: Option<Box<Place>>,
     pub(crate) last_holder: LastHolder,
     /// The claims of this call that have failed, or have no answer. A copy of such a claim may reach the store later.
     pub(crate) refused_claims: Vec<Bytes>,
@@ -106,6 +110,7 @@ impl Waiter {
             lease,
             limits,
             poll_limiter: PollLimiter::new(),
+            place: None,
             last_holder: None,
             refused_claims: Vec::new(),
             has_ended: false,
@@ -143,13 +148,68 @@ impl Waiter {
             lease
                 .in_flight()
                 .set_phase(Phase::Waiting(Arc::clone(&record)));
-            let changed = self.poll_limiter.pause(lease, until).await;
+            let changed = match self.calls_in_line(&record, &refusal, asked_until) {
+                Some(calls) => self.poll_limiter.pause(lease, until, calls).await,
+                None => self.wait_for_turn(until).await.map(|()| None)?,
+            };
             if until > Instant::now() || asked_until.elapsed() >= FRESH_ANSWER {
                 return Ok(changed);
             }
         }
         lease.leave(Some(record));
         Err(refusal)
+    }
+
+    /// Waits behind the calls of this process that wait for a permit of the same key. The refusal, if no time to wait remains.
+    pub(crate) async fn stand_in_line(&mut self) -> Result<(), Refusal> {
+        let (call, now) = (self.lease.call(), Instant::now());
+        let until = self.limits.wait_until.filter(|until| *until > now);
+        let Some(until) = until.filter(|_| Handle::try_current().is_ok()) else {
+            return Ok(());
+        };
+        if mutation!(KeepsNoLine) {
+            return Ok(());
+        }
+        let patience = call.shared.deadline() + LONGEST_SILENCE;
+        let place = Place::new(call.shared.lines(), &call.key(), patience);
+        if !self.place.insert(Box::new(place)).is_behind() {
+            return Ok(());
+        }
+        self.limits.waiting_since.get_or_insert(now);
+        self.wait_for_turn(until).await
+    }
+
+    /// How many calls wait until this call has polled the store; `None` if another call of the line polls it.
+    fn calls_in_line(
+        &self,
+        record: &Arc<SeenRecord>,
+        refusal: &Refusal,
+        at: Instant,
+    ) -> Option<u32> {
+        let Some(place) = &self.place else {
+            return Some(1);
+        };
+        let duplicate = refusal.plain_error().and_then(Error::duplicate);
+        place.note_refused(LineAnswer {
+            record: Arc::clone(record),
+            holders: duplicate.map_or(1, Duplicate::holders),
+            at,
+        })
+    }
+
+    /// Waits until this call may ask the store: it is the first of its line, or no time remains, and the line has no fresh answer for it.
+    async fn wait_for_turn(&mut self, until: Instant) -> Result<(), Refusal> {
+        let Some(place) = &self.place else {
+            return Ok(());
+        };
+        if let Some(hints) = place.turn(until).await {
+            self.poll_limiter.set_hints(hints);
+            return Ok(());
+        }
+        match place.last_answer() {
+            Some(last) => Err(self.refusal(&last.record, false).held_by(last.holders)),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn backoff(&self) -> Backoff {
@@ -176,6 +236,9 @@ pub(crate) fn refuses_without_store(call: &CallContext) -> bool {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
+        if let Some(place) = &self.place {
+            place.leave_hints(self.poll_limiter.take_hints());
+        }
         if !self.has_ended {
             self.lease.call().emit_dropped_claim();
         }
@@ -184,3 +247,7 @@ impl Drop for Waiter {
 
 /// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
 const FRESH_ANSWER: Duration = Duration::from_millis(25);
+
+/// Longer than the pause between two polls. The first call of a line that is silent for so long, and for the deadline of an answer, is not
+/// polled.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);

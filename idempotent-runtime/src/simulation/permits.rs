@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Mutant;
 use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
 use super::dice::Dice;
-use super::history::{Event, Kind, Returned};
+use super::history::{CallId, Event, Kind, Returned};
 use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
 use super::promise::{Broken, ONE_BODY};
@@ -44,27 +44,27 @@ fn disturbed(seed: u64) -> Plan {
     }
 }
 
-/// Calls of three processes, which wait. One comes each `pause` milliseconds. Nothing fails.
-fn undisturbed(seed: u64, pause: u64) -> Plan {
+/// Calls of so many processes, which wait. One comes each `pause` milliseconds. Nothing fails.
+fn undisturbed(seed: u64, processes: usize, pause: u64) -> Plan {
     let dice = &mut Dice::new(seed, 11);
     let keys = exports(600, 2);
     let calls = (0..CALLS).map(|number| CallPlan {
         key: 0,
-        slot: number % 3,
+        slot: number % processes,
         starts: number as u64 * pause + dice.within(0, pause),
         wait: Some(60_000),
         steps: vec![0, dice.within(10, 60), 0],
         ends: BodyEnds::Success,
         frozen: None,
         on_cancel: OnCancel::Keep,
-        ..CallPlan::drawn(dice, &keys, 3, 1, false, false)
+        ..CallPlan::drawn(dice, &keys, processes, 1, false, false)
     });
     let calls = calls.collect();
     let message_faults = MessageFaults {
         slowest: 4,
         ..MessageFaults::default()
     };
-    plan(message_faults, 1000, keys, calls, 3)
+    plan(message_faults, 1000, keys, calls, processes)
 }
 
 fn plan(
@@ -118,9 +118,7 @@ fn check(plan: &Plan, history: &[Event]) -> Result<usize, Broken> {
         let running = polls
             .iter()
             .filter(|(_, (first, last))| first <= begun && begun <= last);
-        let by: Vec<_> = running
-            .map(|(call, _)| super::history::CallId(*call))
-            .collect();
+        let by: Vec<_> = running.map(|(call, _)| CallId(*call)).collect();
         most = most.max(by.len());
         if by.len() > permits {
             return Err(Broken {
@@ -192,11 +190,44 @@ fn no_more_bodies_than_permits_run_at_once_whatever_fails() {
     }
 }
 
+/// Runs six calls of one process with two permits, of which one is changed. The others must run, and none may wait until the line finds
+/// that its first call is gone. Returns whether the changed call was dropped.
+fn others_run(seed: u64, number: usize, change: impl FnOnce(&mut CallPlan)) -> bool {
+    let mut plan = undisturbed(seed, 1, 2);
+    plan.calls.truncate(6);
+    change(&mut plan.calls[number]);
+    let (history, end) = simulate(&plan, seed, None);
+    let broken = check(&plan, &history).and(end).err();
+    assert!(broken.is_none(), "{seed}, {number}: {broken:?}");
+    let changed = CallId(number);
+    let ran = |event: &&Event| matches!(event.kind, Kind::BodyPolled { call, first: true } if call != changed);
+    let ran: Vec<_> = history.iter().filter(ran).map(|event| event.at).collect();
+    assert_eq!(ran.len(), 5, "{seed}, {number}");
+    assert!(ran[4] < 1500, "{seed}, {number}: {ran:?}");
+    let dropped = Kind::Dropped { call: changed };
+    history.iter().any(|event| event.kind == dropped)
+}
+
+#[test]
+fn a_waiting_call_that_is_dropped_at_any_poll_or_gives_up_at_any_time_leaves_no_gap() {
+    let mut dropped = 0;
+    for (seed, number) in (0..20).flat_map(|seed| (0..6).map(move |number| (seed, number))) {
+        let drop_at = |at| others_run(seed, number, |call| call.dropped_at_poll = Some(at));
+        dropped += (1..1000).take_while(|at| drop_at(*at)).count();
+    }
+    assert!(dropped > 500, "{dropped}");
+    for number in [2, 3, 5] {
+        for wait in 1..250 {
+            others_run(wait, number, |call| call.wait = Some(wait));
+        }
+    }
+}
+
 /// The most calls that overtook a call, of many runs in which all calls get a permit.
-fn most_overtaken_of_runs(pause: u64) -> usize {
+fn most_overtaken_of_runs(processes: usize, pause: u64, mutant: Option<Mutant>) -> usize {
     let most = (0..50).map(|seed| {
-        let plan = undisturbed(seed, pause);
-        let (history, end) = simulate(&plan, seed, None);
+        let plan = undisturbed(seed, processes, pause);
+        let (history, end) = simulate(&plan, seed, mutant);
         let at_once = check(&plan, &history).unwrap_or_else(|broken| panic!("{seed}: {broken:?}"));
         end.unwrap_or_else(|broken| panic!("{seed}: {broken:?}"));
         assert_eq!((at_once, successes(&history)), (2, CALLS), "{seed}");
@@ -206,16 +237,32 @@ fn most_overtaken_of_runs(pause: u64) -> usize {
 }
 
 #[test]
-fn every_call_that_waits_gets_a_permit_in_the_end_if_too_many_calls_come() {
-    let most = most_overtaken_of_runs(20);
-    assert!(most > CALLS / 2, "they have an order now: {most}");
+fn no_later_call_of_its_process_overtakes_a_call_that_waits() {
+    for pause in [10, 20, 50] {
+        // Two calls that are made within one round trip may get their answers in the other order.
+        let most = most_overtaken_of_runs(1, pause, None);
+        assert!(most <= 1, "{pause}: {most}");
+    }
+}
+
+#[test]
+fn a_bounded_number_of_calls_of_other_processes_overtakes_a_call_that_waits_in_overload() {
+    for pause in [10, 20] {
+        let without = most_overtaken_of_runs(1, pause, Some(WITHOUT_LINE));
+        for (processes, bound) in [(2, 36), (4, 54), (8, 68)] {
+            let most = most_overtaken_of_runs(processes, pause, None);
+            assert!(most <= bound, "{processes}, {pause}: {most}");
+            assert!(without > bound, "without lines: {without}");
+        }
+    }
 }
 
 #[test]
 fn few_later_calls_overtake_a_call_that_waits_while_the_permits_keep_up() {
-    let most = most_overtaken_of_runs(50);
-    assert!((1..=CALLS / 4).contains(&most), "{most}");
+    let most = most_overtaken_of_runs(3, 50, None);
+    assert!((1..=CALLS / 8).contains(&most), "{most}");
 }
 
+const WITHOUT_LINE: Mutant = Mutant::InEngine(Mutation::KeepsNoLine);
 const SEEDS: u64 = 1000;
 const CALLS: usize = 96;

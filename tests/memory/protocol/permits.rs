@@ -1,5 +1,6 @@
 //! Calls with permits: at most so many hold a key at once.
 
+mod line;
 mod race;
 mod waiting;
 
