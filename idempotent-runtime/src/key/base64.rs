@@ -20,8 +20,8 @@ pub(crate) fn write<'a>(bytes: &[u8], digits: &'a mut [u8]) -> &'a [u8] {
 
 /// Whether all of `digits` are digits of Base64.
 pub(crate) fn is_base64(digits: &[u8]) -> bool {
-    let is_digit = |digit: &u8| digit.is_ascii_alphanumeric() | (*digit == b'+') | (*digit == b'/');
-    digits.iter().fold(true, |all, digit| all & is_digit(digit))
+    let mut digits = digits.iter();
+    digits.all(|digit| digit.is_ascii_alphanumeric() || matches!(digit, b'+' | b'/'))
 }
 
 #[inline]
