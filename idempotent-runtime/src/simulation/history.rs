@@ -324,8 +324,9 @@ pub(super) fn digest(history: &[Event]) -> u64 {
 
 /// The call that made a record.
 pub(super) fn call_of(record: &Bytes) -> Option<CallId> {
-    if let Some(owner) = record.strip_prefix(b"idem2 ") {
-        return source::made_by(owner_in(owner.get(2..24)?)?);
+    // `idem2 R`, and 22 digits of Base64; perhaps after the line of a fence.
+    if let Some(line) = record.windows(6).position(|start| start == b"idem2 ") {
+        return source::made_by(owner_in(record.get(line + 8..line + 30)?)?);
     }
     // `idem1 T used owner=`, and 32 digits.
     let owner = record.windows(6).position(|name| name == b"owner=")? + 6;

@@ -138,6 +138,10 @@ fn a_field_in_another_form_is_refused() {
             );
         }
     }
+}
+
+#[test]
+fn a_codec_in_another_form_is_refused() {
     for (good, forged) in [
         ("codec=json:ok:0:9f86d081\n7", "codec=-\n7"),
         ("codec=json:ok:0:9f86d081\n7", "codec=too-large\n7"),

@@ -132,7 +132,8 @@ fn without_ends(line: &str) -> String {
 
 /// Base64 without padding, from a text of bits.
 fn base64(bytes: &[u8]) -> String {
-    let mut bits: String = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    let bits: Vec<_> = bytes.iter().map(|byte| format!("{byte:08b}")).collect();
+    let mut bits = bits.concat();
     bits.extend(std::iter::repeat_n('0', (6 - bits.len() % 6) % 6));
     let digits = ('A'..='Z').chain('a'..='z').chain('0'..='9');
     let digits: Vec<_> = digits.chain(['+', '/']).collect();
