@@ -70,8 +70,7 @@ pub type SqliteStore = SqlStore<sqlx::Sqlite>;
 /// statements for other tools. After that the user of the database needs `SELECT`, `INSERT`, `UPDATE` and `DELETE` on
 /// `idempotence`, and for `connect` and `migrate` also `SELECT` on `idempotence_version`.
 ///
-/// sqlx needs a runtime, or it panics when it first connects: enable the feature `sqlx-tokio` of this crate, or `runtime-tokio`
-/// of sqlx. Features of sqlx also choose TLS. A clone shares the pool.
+/// Features of sqlx choose its TLS. A clone shares the pool.
 pub struct SqlStore<DB: Database> {
     pool: Pool<DB>,
     /// The calls that count, by key. A key is one row, so one connection at a time is enough.

@@ -49,8 +49,20 @@ fn each_feature_is_enabled_by_a_package_of_tests() {
 
 #[test]
 fn each_feature_is_built_alone() {
-    let mut all = features("Cargo.toml");
-    // It only chooses the runtime of sqlx.
-    assert!(all.remove("sqlx-tokio"));
+    let all = features("Cargo.toml");
     assert_eq!(words(".ci/run", "for features in \"\" ", ";"), all);
+}
+
+/// Without a runtime sqlx panics when it first connects.
+#[test]
+fn each_database_brings_the_runtime_of_its_client() {
+    let manifest = read("idempotent-runtime/Cargo.toml");
+    let brings = |feature: &str| {
+        let mut lines = manifest.lines();
+        let line = lines.find(|line| line.starts_with(&format!("{feature} = [")));
+        line.expect(feature).contains("\"sqlx/runtime-tokio\"")
+    };
+    for feature in ["mysql", "postgres", "sqlite"] {
+        assert!(brings(feature), "{feature}");
+    }
 }
