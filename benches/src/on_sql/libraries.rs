@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use deadpool_postgres::{Manager, Pool as Deadpool};
+use deadpool_postgres::{Manager, Pool as Deadpool, Transaction as Cached};
 use diesel::pg::data_types::PgTimestamp;
 use diesel::upsert::excluded;
 use diesel::{ExpressionMethods as _, query_dsl::methods::FilterDsl as _};
@@ -18,7 +18,8 @@ use sea_orm::{
     Statement, TransactionTrait as _,
 };
 use sqlx_08::postgres::PgPoolOptions;
-use tokio_postgres::{NoTls, Statement as Prepared, Transaction};
+use tokio_postgres::types::Type;
+use tokio_postgres::{NoTls, Transaction};
 
 use super::contenders::{PREFIX_IN_TX, RECORD_LEN};
 use super::statements::{WEEK, number};
@@ -36,7 +37,8 @@ impl OnSql<Postgres> {
     pub fn libraries(&self, tasks: u32) -> Vec<(&'static str, Vec<Lap<'_>>)> {
         let url = &self.few.url;
         let manager = Manager::new(url.parse().expect("a URL"), NoTls);
-        let tokio_postgres = Deadpool::builder(manager).max_size(CONNECTIONS as usize);
+        let deadpool = Deadpool::builder(manager).max_size(CONNECTIONS as usize);
+        let deadpool = deadpool.build().expect("a pool");
         // No pool sends a statement before it gives a connection away.
         let mut config = ManagerConfig::<AsyncPgConnection>::default();
         config.recycling_method = RecyclingMethod::Fast;
@@ -56,8 +58,9 @@ impl OnSql<Postgres> {
             ("sqlx 0.9", self.transactions(tasks).few),
             (
                 "tokio-postgres",
-                self.through(tasks, &tokio_postgres.build().expect("a pool")),
+                self.through(tasks, &Unprepared(deadpool.clone())),
             ),
+            ("deadpool-postgres", self.through(tasks, &deadpool)),
             (
                 "diesel-async",
                 self.through(tasks, &diesel.build().expect("a pool")),
@@ -100,43 +103,84 @@ fn micros() -> i64 {
     i64::try_from(WEEK.as_micros()).expect("a few digits")
 }
 
-impl Upload for Through<Deadpool> {
+/// A pool whose transactions are used as those of tokio-postgres alone, which keeps no prepared statements.
+#[derive(Clone)]
+struct Unprepared(Deadpool);
+
+impl Upload for Through<Unprepared> {
     async fn upload(&self, user_id: u64, file_md5: String) -> usize {
         #[idempotent(name = "bench.tokiop", using = handle, key = "user_id, file_md5", ttl = "7d", tx = tx)]
         async fn guarded(
             handle: &Idempotency,
             tx: &Transaction<'_>,
-            insert: &Prepared,
             user_id: u64,
             file_md5: &str,
         ) -> Result<(), Error> {
-            order(tx, insert, user_id).await;
+            order(tx, user_id).await;
             Ok(())
         }
 
-        async fn order(tx: &Transaction<'_>, insert: &Prepared, user_id: u64) {
-            let done = tx.execute(insert, &[&number(user_id), &1_i64]).await;
+        async fn order(tx: &Transaction<'_>, user_id: u64) {
+            let number = number(user_id);
+            let order = tx.execute_typed(ORDER, &[(&number, Type::TEXT), (&1_i64, Type::INT8)]);
+            order.await.expect("an answer");
+        }
+
+        let mut client = self.pool.0.get().await.expect("a connection");
+        let tx = client.transaction().await.expect("a transaction");
+        if let Some(handle) = &self.handle {
+            let done = guarded(handle, &tx, user_id, &file_md5).await;
+            done.expect("a new order");
+        } else {
+            // One round trip. `execute` takes two, because it prepares the statement each time.
+            let (key, value) = row(user_id, &file_md5);
+            let micros = micros();
+            let put = tx.execute_typed(
+                PUT,
+                &[
+                    (&key, Type::TEXT),
+                    (&value, Type::BYTEA),
+                    (&micros, Type::INT8),
+                ],
+            );
+            assert_eq!(put.await.expect("an answer"), 1, "the order is made");
+            order(&tx, user_id).await;
+        }
+        tx.commit().await.expect("a commit");
+        file_md5.len()
+    }
+}
+
+impl Upload for Through<Deadpool> {
+    async fn upload(&self, user_id: u64, file_md5: String) -> usize {
+        #[idempotent(name = "bench.deadpl", using = handle, key = "user_id, file_md5", ttl = "7d", tx = tx)]
+        async fn guarded(
+            handle: &Idempotency,
+            tx: &Cached<'_>,
+            user_id: u64,
+            file_md5: &str,
+        ) -> Result<(), Error> {
+            order(tx, user_id).await;
+            Ok(())
+        }
+
+        async fn order(tx: &Cached<'_>, user_id: u64) {
+            let order = tx.prepare_cached(ORDER).await.expect("a statement");
+            let done = Transaction::execute(tx, &order, &[&number(user_id), &1_i64]).await;
             done.expect("an answer");
         }
 
-        // The statements by hand are prepared once for a connection. The row of the attribute cannot be, because only the pool
-        // keeps prepared statements.
         let mut client = self.pool.get().await.expect("a connection");
-        let insert = client.prepare_cached(ORDER).await.expect("a statement");
-        let put = match self.handle {
-            Some(_) => None,
-            None => Some(client.prepare_cached(PUT).await.expect("a statement")),
-        };
         let tx = client.transaction().await.expect("a transaction");
         if let Some(handle) = &self.handle {
-            let done = guarded(handle, &tx, &insert, user_id, &file_md5).await;
+            let done = guarded(handle, &tx, user_id, &file_md5).await;
             done.expect("a new order");
-        }
-        if let Some(put) = put {
+        } else {
             let (key, value) = row(user_id, &file_md5);
+            let put = tx.prepare_cached(PUT).await.expect("a statement");
             let put = Transaction::execute(&tx, &put, &[&key, &value, &micros()]).await;
             assert_eq!(put.expect("an answer"), 1, "the order is made");
-            order(&tx, &insert, user_id).await;
+            order(&tx, user_id).await;
         }
         tx.commit().await.expect("a commit");
         file_md5.len()

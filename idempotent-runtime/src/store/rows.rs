@@ -12,7 +12,7 @@ use crate::error::store::StoreError;
     message = "`tx` must be a transaction of a library of databases, or a connection that is in one, not `{Self}`",
     label = "this is no transaction that can hold the row of the call",
     note = "sqlx 0.9: `&mut Transaction<'_, Postgres | MySql | Sqlite>` or a `&mut` connection that is in a transaction; a type of another version of sqlx has the same name, so take it from `idempotence::sql::sqlx`",
-    note = "with the feature `tokio-postgres`: `&Transaction<'_>` of tokio-postgres 0.7 or deadpool-postgres 0.14; `diesel-async`: `&mut AsyncPgConnection` of diesel-async 0.9; `diesel-async-mysql`: also `&mut AsyncMysqlConnection`; `sea-orm`: `&DatabaseTransaction` of SeaORM 2.0; `sqlx-08`: `&mut Transaction<'_, Postgres>` of sqlx 0.8",
+    note = "with the feature `tokio-postgres`: `&Transaction<'_>` of tokio-postgres 0.7; `deadpool-postgres`: that of deadpool-postgres 0.14; `diesel-async`: `&mut AsyncPgConnection` of diesel-async 0.9; `diesel-async-mysql`: also `&mut AsyncMysqlConnection`; `sea-orm`: `&DatabaseTransaction` of SeaORM 2.0; `sqlx-08`: `&mut Transaction<'_, Postgres>` of sqlx 0.8",
     note = "any other type must implement `idempotence::sql::driver::Driver`; a pool is no transaction: call `pool.begin().await?` and pass the transaction",
     note = "each database needs its feature of the crate `idempotence`: `postgres`, `mysql` or `sqlite`"
 )]

@@ -2,10 +2,10 @@
 //!
 //! The key of the call, the order and the payment are in one transaction, which the caller begins and commits.
 
-use deadpool_postgres::{Manager, Pool, PoolError};
+use deadpool_postgres::{Manager, Pool, PoolError, Transaction};
 use idempotence::sql::{self, Retry, sqlx::Postgres};
 use idempotence::{Error, Idempotency, MemoryStore, idempotent};
-use tokio_postgres::{NoTls, Transaction};
+use tokio_postgres::NoTls;
 
 /// Why an order was not placed.
 #[derive(Debug, thiserror::Error)]

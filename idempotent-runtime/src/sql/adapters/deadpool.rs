@@ -21,6 +21,10 @@ impl<M: Manager> DeadpoolTransaction<M> {
         Self(Some(connection))
     }
 
+    pub(super) fn object(&self) -> &Object<M> {
+        self.0.as_ref().expect(HAS_CONNECTION)
+    }
+
     /// Returns the connection to the pool, because the transaction has ended.
     pub(super) fn release(mut self) {
         self.0 = None;
@@ -31,7 +35,7 @@ impl<M: Manager> Deref for DeadpoolTransaction<M> {
     type Target = M::Type;
 
     fn deref(&self) -> &M::Type {
-        self.0.as_ref().expect(HAS_CONNECTION)
+        self.object()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The transaction of tokio-postgres 0.7, to which the one of deadpool-postgres derefs.
+//! The transactions of tokio-postgres 0.7, and of deadpool-postgres.
 
 use std::error::Error as StdError;
 use std::io;
@@ -10,8 +10,9 @@ use tokio_postgres::{Error, Row, Transaction};
 use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, Value};
 use crate::sql::failure::code::Code;
 
+/// `execute` and `query` send a statement.
 macro_rules! driver {
-    ($transaction:ty) => {
+    ($transaction:ty, $execute:path, $query:path) => {
         impl Driver for $transaction {
             type Connection = Self;
 
@@ -28,8 +29,7 @@ macro_rules! driver {
                 statement: &str,
                 values: &[Value<'_>],
             ) -> Result<u64, DriverError> {
-                let values = typed(values);
-                let changed = self.execute_typed(statement, &values).await;
+                let changed = $execute(self, statement, values).await;
                 changed.map_err(failed)
             }
 
@@ -39,8 +39,7 @@ macro_rules! driver {
                 values: &[Value<'_>],
                 columns: &[ColumnType],
             ) -> Result<Option<Vec<Field>>, DriverError> {
-                let values = typed(values);
-                let rows = self.query_typed(statement, &values).await;
+                let rows = $query(self, statement, values).await;
                 let rows = rows.map_err(failed)?;
                 let row = rows.first().map(|row| fields(row, columns));
                 row.transpose().map_err(failed)
@@ -54,22 +53,38 @@ macro_rules! driver {
 }
 
 #[cfg(feature = "deadpool-postgres")]
-mod pool;
+mod deadpool;
 
-driver!(Transaction<'_>);
-driver!(&Transaction<'_>);
+driver!(Transaction<'_>, execute, query);
+driver!(&Transaction<'_>, execute, query);
 
-/// The values with their types. So the statement takes one round trip, and PostgreSQL infers no other type.
-fn typed<'a>(values: &'a [Value<'a>]) -> Vec<(&'a (dyn ToSql + Sync), Type)> {
-    let typed = |value: &'a Value<'a>| -> (&'a (dyn ToSql + Sync), Type) {
-        match value {
-            Value::Text(text) => (text, Type::TEXT),
-            Value::Bytes(bytes) => (bytes, Type::BYTEA),
-            Value::Integer(number) => (number, Type::INT8),
-            Value::Float(number) => (number, Type::FLOAT8),
-        }
-    };
-    values.iter().map(typed).collect()
+/// Sends the statement unprepared, with the types of its values: in one round trip, because the library keeps no prepared statements.
+async fn execute(
+    transaction: &Transaction<'_>,
+    statement: &str,
+    values: &[Value<'_>],
+) -> Result<u64, Error> {
+    let values: Vec<_> = values.iter().map(typed).collect();
+    transaction.execute_typed(statement, &values).await
+}
+
+async fn query(
+    transaction: &Transaction<'_>,
+    statement: &str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, Error> {
+    let values: Vec<_> = values.iter().map(typed).collect();
+    transaction.query_typed(statement, &values).await
+}
+
+/// The value with its type, so that PostgreSQL infers no other.
+fn typed<'a>(value: &'a Value<'a>) -> (&'a (dyn ToSql + Sync), Type) {
+    match value {
+        Value::Text(text) => (text, Type::TEXT),
+        Value::Bytes(bytes) => (bytes, Type::BYTEA),
+        Value::Integer(number) => (number, Type::INT8),
+        Value::Float(number) => (number, Type::FLOAT8),
+    }
 }
 
 fn fields(row: &Row, columns: &[ColumnType]) -> Result<Vec<Field>, Error> {

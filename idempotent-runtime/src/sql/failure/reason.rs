@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 use std::error::Error as _;
-use std::io;
 use std::time::Duration;
+use std::{io, iter};
 
 use sqlx::error::DatabaseError;
 use sqlx::{Error, Pool};
@@ -26,8 +26,19 @@ pub(super) fn of_statement(error: &Error) -> Option<&'static str> {
 pub(super) fn of_driver(error: &DriverError) -> Option<&'static str> {
     match error.code() {
         Some(code) => of_code(code, &error.source()?.to_string()),
-        None if error.kind() == DriverErrorKind::Lost => Some(LOST),
+        None if error.kind() == DriverErrorKind::Lost => Some(of_lost(error)),
         None => None,
+    }
+}
+
+/// Why a driver has no connection. Some libraries keep only the text of the cause.
+fn of_lost(error: &DriverError) -> &'static str {
+    let causes = || iter::successors(error.source(), |cause| (*cause).source());
+    let mut reasons = causes().filter_map(|cause| of_lost_connection(cause.downcast_ref()?));
+    match reasons.next() {
+        Some(reason) => reason,
+        None if causes().any(|cause| cause.to_string().contains("Connection refused")) => REFUSED,
+        None => LOST,
     }
 }
 
@@ -81,6 +92,7 @@ pub(super) fn of_pool_timeout<DB: SqlxDatabase>(
 }
 
 const LOST: &str = "closed the connection before it answered (did the server stop or restart?)";
+const REFUSED: &str = "refused the connection (is the server running?)";
 const CLOSED_NEW_CONNECTION: &str =
     "closed the new connection (check the port, and whether the server is starting or stopping)";
 
@@ -122,7 +134,7 @@ fn of_no_connection(error: &io::Error) -> Option<&'static str> {
         UnexpectedEof,
     };
     Some(match error.kind() {
-        ConnectionRefused => "refused the connection (is the server running?)",
+        ConnectionRefused => REFUSED,
         BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof => {
             CLOSED_NEW_CONNECTION
         }
@@ -315,5 +327,19 @@ mod tests {
             )
         );
         assert_eq!(of_statement(&Error::RowNotFound), None);
+    }
+
+    #[test]
+    fn a_refused_connection_of_a_library_is_not_a_closed_one() {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let in_text = io::Error::other("error connecting to server: Connection refused");
+        for error in [
+            DriverError::lost(refused()),
+            DriverError::lost(Error::Io(refused())),
+            DriverError::lost(in_text),
+        ] {
+            assert_eq!(of_driver(&error), Some(REFUSED), "{error:?}");
+        }
+        assert_eq!(of_driver(&DriverError::lost("closed")), Some(LOST));
     }
 }

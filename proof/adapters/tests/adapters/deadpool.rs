@@ -1,15 +1,15 @@
-//! deadpool-postgres, whose transaction derefs to the one of tokio-postgres.
+//! deadpool-postgres.
 
 use std::marker::PhantomData;
 use std::ops::DerefMut;
+use std::time::Duration;
 
 use deadpool_postgres::{Client, Manager, Pool, Transaction};
-use idempotence::Idempotency;
-use idempotence::sql::DeadpoolTransaction;
+use idempotence::sql::{DeadpoolTransaction, Retry};
+use idempotence::{Idempotency, idempotent};
 use tokio_postgres::{Error, NoTls};
 
-use crate::setting::Trouble;
-use crate::tokio_postgres as plain;
+use crate::setting::{Database, Trouble};
 
 #[path = "begun.rs"]
 #[allow(clippy::duplicate_mod)]
@@ -45,17 +45,23 @@ impl Session {
     }
 }
 
-fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut tokio_postgres::Transaction<'b> {
+fn driver<'a, 'b>(tx: &'a mut Tx<'b>) -> &'a mut Tx<'b> {
     tx
 }
 
+#[idempotent(
+    name = "orders.pay", using = handle, key = order, ttl = "1h", wait = "1m", replay = true, tx = tx
+)]
 async fn pay(
     handle: &Idempotency,
-    tx: &mut Tx<'_>,
+    tx: &Transaction<'_>,
     order: u32,
     receipt: u32,
 ) -> Result<u32, Trouble<Error>> {
-    plain::pay(handle, tx, order, receipt).await
+    let insert = format!("INSERT INTO payment VALUES ({order})");
+    let inserted = tx.batch_execute(&insert).await;
+    inserted.map_err(Trouble::Library)?;
+    Ok(receipt)
 }
 
 async fn commit(tx: Tx<'_>) -> Result<(), Error> {
@@ -66,7 +72,9 @@ async fn rollback(tx: Tx<'_>) {
     tx.rollback().await.unwrap();
 }
 
-use plain::send_in;
+async fn send_in(tx: &mut Tx<'_>, statement: &str) -> Result<(), Error> {
+    tx.batch_execute(statement).await
+}
 
 async fn text(tx: &mut Tx<'_>, statement: &str) -> String {
     tx.query_one(statement, &[]).await.unwrap().get(0)
@@ -96,4 +104,59 @@ fn the_body_cannot_call_the_methods_of_the_client_that_begin_a_transaction() {
     assert!(client.derefs_mutably());
     let begun = &PhantomData::<DeadpoolTransaction<Manager>>;
     assert!(!begun.derefs_mutably());
+}
+
+/// The statements that a connection of the pool has prepared.
+const PREPARED: &str = "SELECT string_agg(statement, '; ') FROM pg_prepared_statements";
+
+#[tokio::test]
+async fn the_row_uses_the_prepared_statements_of_the_pool() {
+    let database = Database::<DB>::new().await;
+    let pool = open_pool(&database.url, 1).await;
+    let mut client = pool.get().await.unwrap();
+    let mut tx = client.transaction().await.unwrap();
+    pay(&database.handle, &tx, 7, 1).await.unwrap();
+    let prepared = text(&mut tx, PREPARED).await;
+    assert!(prepared.contains("INSERT INTO idempotence"), "{prepared}");
+    tx.commit().await.unwrap();
+    drop(client);
+    // The one that the guard begins finds them.
+    let before = pool.get().await.unwrap().statement_cache.size();
+    let body = async |tx: &mut DeadpoolTransaction<Manager>| {
+        Ok::<_, BeginError>(tx.statement_cache.size())
+    };
+    let call = database.paying(8).replay();
+    let found = call.run_in_new(&pool, Retry::with_row(), body).await;
+    assert_eq!(found.unwrap(), before);
+}
+
+#[derive(Debug, thiserror::Error)]
+enum BeginError {
+    #[error("refused")]
+    Guard(#[from] idempotence::Error),
+    #[error("the statement failed")]
+    Library(#[from] Error),
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_run_is_not_a_lost_connection() {
+    // Nothing listens on this port.
+    let url = "postgres://postgres@127.0.0.1:1/shop";
+    let pool = open_pool(url, 1).await;
+    let handle = Idempotency::new(idempotence::MemoryStore::new());
+    let body = async |_: &mut DeadpoolTransaction<Manager>| Ok::<(), BeginError>(());
+    let retry = Retry::with_row().tries(1);
+    let call = handle
+        .call("orders.pay")
+        .key(&7)
+        .ttl(Duration::from_hours(1));
+    let refused = call.run_in_new(&pool, retry, body);
+    let BeginError::Guard(refused) = refused.await.unwrap_err() else {
+        panic!("the guard must report the database");
+    };
+    let text = refused.to_string();
+    assert!(
+        text.contains("refused the connection (is the server running?)"),
+        "{text}"
+    );
 }
