@@ -32,6 +32,6 @@ pub use aws_sdk_dynamodb;
 pub use self::store::DynamoDbStore;
 pub use self::transaction::{DynamoDbTransaction, NotCommitted};
 
-register_url_scheme!(UrlScheme::new("DynamoDB", &["dynamodb"], |url| {
+register_url_scheme!(UrlScheme::built_in("DynamoDB", &["dynamodb"], |url| {
     Box::pin(async move { Ok(Arc::new(DynamoDbStore::connect(&url).await?) as _) })
 }));

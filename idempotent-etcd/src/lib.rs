@@ -31,6 +31,6 @@ use idempotent_runtime::store::{UrlScheme, register_url_scheme};
 
 pub use self::store::EtcdStore;
 
-register_url_scheme!(UrlScheme::new("etcd", &["etcd", "etcds"], |url| {
+register_url_scheme!(UrlScheme::built_in("etcd", &["etcd", "etcds"], |url| {
     Box::pin(async move { Ok(Arc::new(EtcdStore::connect(&url).await?) as _) })
 }));

@@ -40,6 +40,6 @@ const SCHEMES: &[&str] = &[
     "unix",
 ];
 
-register_url_scheme!(UrlScheme::new("Redis", SCHEMES, |url| {
+register_url_scheme!(UrlScheme::built_in("Redis", SCHEMES, |url| {
     Box::pin(async move { Ok(Arc::new(RedisStore::connect(&url).await?) as _) })
 }));

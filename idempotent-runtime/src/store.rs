@@ -39,6 +39,7 @@ pub use self::finding::{Finding, Level, Mechanism};
 pub use self::key::Key;
 pub use self::listing::{Cursor, LISTED_BYTES, Listed, Page};
 pub use self::local::LocalStore;
+pub(crate) use self::url::OF_REDIS;
 pub use self::url::{Connecting, UrlScheme};
 pub use self::wrap::Wrap;
 pub use crate::error::store::{StoreError, StoreErrorKind};

@@ -48,14 +48,16 @@ pub mod sql {
 macro_rules! register {
     ($feature:literal, $database:ty) => {
         #[cfg(feature = $feature)]
-        idempotent_runtime::store::register_url_scheme!(idempotent_runtime::store::UrlScheme::new(
-            <$database as sqlx::Database>::NAME,
-            <$database as database::connect::Connect>::SCHEMES,
-            |url| Box::pin(async move {
-                let store = SqlStore::<$database>::connect(&url).await?;
-                Ok(std::sync::Arc::new(store) as _)
-            })
-        ));
+        idempotent_runtime::store::register_url_scheme!(
+            idempotent_runtime::store::UrlScheme::built_in(
+                <$database as sqlx::Database>::NAME,
+                <$database as database::connect::Connect>::SCHEMES,
+                |url| Box::pin(async move {
+                    let store = SqlStore::<$database>::connect(&url).await?;
+                    Ok(std::sync::Arc::new(store) as _)
+                })
+            )
+        );
     };
 }
 

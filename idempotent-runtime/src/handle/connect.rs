@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::SetupError;
 use crate::store::memory::MemoryStore;
-use crate::store::{Store, UrlScheme};
+use crate::store::{OF_REDIS, Store, UrlScheme};
 
 /// Connects to the store that `url` names.
 pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
@@ -26,8 +26,8 @@ pub(super) async fn connect(url: &str) -> Result<Arc<dyn Store>, SetupError> {
 
 /// The scheme by which a store is found. The Redis store gets also misspelled schemes, and says what is wrong.
 fn family_of(scheme: &str) -> &str {
-    let is_redis = |name| scheme.starts_with(name);
-    if ["redis", "valkey", "unix"].into_iter().any(is_redis) {
+    let is_redis = |start| scheme.starts_with(start);
+    if OF_REDIS.into_iter().any(is_redis) {
         REDIS
     } else {
         scheme
@@ -35,7 +35,6 @@ fn family_of(scheme: &str) -> &str {
 }
 
 const REDIS: &str = "redis";
-const SQL: [&str; 5] = ["postgres", "postgresql", "mysql", "mariadb", "sqlite"];
 
 /// The name of the store with this scheme, and the feature that links its crate.
 fn feature_of(scheme: &str) -> Option<(&'static str, &'static str)> {
@@ -64,12 +63,13 @@ fn unknown_scheme(url: &str) -> SetupError {
         "the URL of the store has no known scheme"
     };
     let more = UrlScheme::all().flat_map(UrlScheme::schemes);
-    let more = more.filter(|scheme| family_of(scheme) != REDIS && !SQL.contains(scheme));
-    let more: Vec<_> = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
+    let more = more.filter(|scheme| feature_of(scheme).is_none());
+    let more: Vec<_> = more.map(|scheme| format!(", `{scheme}://…`")).collect();
     let more = more.concat();
     SetupError::new(format!(
-        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), {more}\
-         `postgres://host:port/database`, `mysql://host:port/database` or `sqlite:file`, in small letters"
+        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), \
+         `postgres://host:port/database`, `mysql://host:port/database`, `sqlite:file`, `etcd://host:port`, \
+         `dynamodb://table`, each with the feature of its name{more}, in small letters"
     ))
 }
 
@@ -149,7 +149,9 @@ mod tests {
             "postgres2:",
         ] {
             let text = connect(url).await.expect_err(url).to_string();
-            assert!(text.contains("`memory:`"), "{text}");
+            for scheme in ["`memory:`", "`etcd://", "with the feature of its name"] {
+                assert!(text.contains(scheme), "{text}");
+            }
             assert!(!text.contains("s3cret"), "{text}");
         }
     }

@@ -48,7 +48,30 @@ pub struct UrlScheme {
 impl UrlScheme {
     /// Adds `schemes`, in small letters, of the store with this `name`. `connect` gets the whole URL. Its error must not repeat a
     /// password.
+    ///
+    /// # Panics
+    ///
+    /// If a store of this crate has one of the schemes, such as `redis`, also without its feature. In
+    /// [`register_url_scheme!`](crate::register_url_scheme) that does not compile.
     pub const fn new(
+        name: &'static str,
+        schemes: &'static [&'static str],
+        connect: fn(String) -> Connecting,
+    ) -> Self {
+        let mut rest = schemes;
+        while let [scheme, others @ ..] = rest {
+            assert!(
+                !is_built_in(scheme),
+                "a store of the crate `idempotence` has this scheme of a URL: choose another"
+            );
+            rest = others;
+        }
+        Self::built_in(name, schemes, connect)
+    }
+
+    /// As [`new`](Self::new), for the stores of this crate.
+    #[doc(hidden)]
+    pub const fn built_in(
         name: &'static str,
         schemes: &'static [&'static str],
         connect: fn(String) -> Connecting,
@@ -85,6 +108,45 @@ impl UrlScheme {
     }
 }
 
+/// How the schemes of Redis begin. The store gets misspelled ones, too, and says what is wrong.
+pub(crate) const OF_REDIS: [&str; 3] = ["redis", "valkey", "unix"];
+
+const OF_OTHERS: [&str; 9] = [
+    "dynamodb",
+    "etcd",
+    "etcds",
+    "mariadb",
+    "memory",
+    "mysql",
+    "postgres",
+    "postgresql",
+    "sqlite",
+];
+
+const fn is_built_in(scheme: &str) -> bool {
+    let mut i = 0;
+    while i < OF_OTHERS.len() {
+        if OF_OTHERS[i].len() == scheme.len() && begins_with(scheme, OF_OTHERS[i]) {
+            return true;
+        }
+        i += 1;
+    }
+    begins_with(scheme, OF_REDIS[0])
+        || begins_with(scheme, OF_REDIS[1])
+        || begins_with(scheme, OF_REDIS[2])
+}
+
+const fn begins_with(text: &str, start: &str) -> bool {
+    let (mut text, mut start) = (text.as_bytes(), start.as_bytes());
+    while let [wanted, more @ ..] = start {
+        match text {
+            [byte, rest @ ..] if *byte == *wanted => (text, start) = (rest, more),
+            _ => return false,
+        }
+    }
+    true
+}
+
 impl fmt::Debug for UrlScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UrlScheme")
@@ -102,4 +164,35 @@ macro_rules! register_url_scheme {
     ($scheme:expr $(,)?) => {
         $crate::private::inventory::submit! { $scheme }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+
+    use super::*;
+
+    #[test]
+    fn a_scheme_of_a_built_in_store_is_refused() {
+        fn connect(_: String) -> Connecting {
+            Box::pin(std::future::pending())
+        }
+
+        let is_refused = |schemes| {
+            let registered = panic::catch_unwind(|| UrlScheme::new("map", schemes, connect));
+            registered.is_err()
+        };
+        for schemes in [
+            &["redis"][..],
+            &["map", "rediss-cluster"],
+            &["valkeys"],
+            &["postgresql"],
+            &["memory"],
+            &["etcds", "map"],
+            &["dynamodb"],
+        ] {
+            assert!(is_refused(schemes), "{schemes:?}");
+        }
+        assert!(!is_refused(&["map", "my-redis", "etc", "sqlite-cloud"]));
+    }
 }
