@@ -195,6 +195,15 @@ async fn a_setting_that_does_not_fit_is_reported_together_with_the_other_mistake
     assert_eq!(handle.reload().await.unwrap_err().to_string(), mistakes);
 }
 
+/// With the `ttl` that was meant, it fits.
+#[test]
+fn a_setting_beside_one_that_cannot_be_read_is_not_said_not_to_fit() {
+    let file = File::new("[endpoints.\"using.pay\"]\nttl = \"1hh\"\nat_least = \"5m\"");
+    let mistakes = file.handle().unwrap_err().to_string();
+    assert!(mistakes.contains("`ttl` of `using.pay`"), "{mistakes}");
+    assert!(!mistakes.contains("does not fit"), "{mistakes}");
+}
+
 /// The parser guesses values, and nobody wrote them.
 #[test]
 fn a_setting_of_a_file_that_is_not_toml_is_not_said_to_fit_or_not() {

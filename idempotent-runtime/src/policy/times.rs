@@ -40,9 +40,7 @@ impl Policy {
         }
         self.check(lease)?;
         if self.at_least.is_some_and(|at_least| at_least > lease) {
-            return Err(
-                "`at_least` is longer than the lease, at whose end the key of a dead process becomes free: it must be at most the lease",
-            );
+            return Err(AT_LEAST_TOO_LONG);
         }
         let renew_for = match self.renew {
             Renew::Yes => lease.max(DEFAULT_CAP),
@@ -145,6 +143,9 @@ impl Times {
     }
 }
 
+/// The only reason that is about two of the settings.
+pub(crate) const AT_LEAST_TOO_LONG: &str = "`at_least` is longer than the lease, at whose end the key of a dead process becomes free: it must be \
+     at most the lease";
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 const DEFAULT_CAP: Duration = Duration::from_hours(1);
 /// The shortest time to live that a store accepts.

@@ -15,7 +15,7 @@ use super::table::{SettingsTable, UnknownEndpoint};
 use crate::error::SetupError;
 use crate::key::endpoint::Endpoint;
 use crate::policy::Policy;
-use crate::policy::times::Times;
+use crate::policy::times::{AT_LEAST_TOO_LONG, Times};
 use crate::store::Finding;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::world;
@@ -112,7 +112,8 @@ impl KnownEndpoints {
         let (table, mut problems) = settings.read();
         let (harmful, unknown) = {
             let mut state = self.write_state();
-            problems.extend(state.ignored_settings(&table));
+            let are_read = problems.is_empty();
+            problems.extend(state.ignored_settings(&table, are_read));
             if !problems.is_empty() {
                 return Err(SetupError::new(problems.join("\n")));
             }
@@ -275,7 +276,7 @@ impl KnownEndpoints {
         let state = self.read_state();
         let unknown = state.unknown_endpoints().into_iter();
         let mut problems: Vec<_> = unknown.map(|unknown| unknown.line).collect();
-        problems.extend(state.ignored_settings(&state.table));
+        problems.extend(state.ignored_settings(&state.table, true));
         problems
     }
 
@@ -344,8 +345,9 @@ impl KnownState {
         })
     }
 
-    /// The settings of `table` that do not fit the known endpoints, a line each.
-    fn ignored_settings(&self, table: &SettingsTable) -> Vec<String> {
+    /// The settings of `table` that do not fit the known endpoints, a line each. If some could not be read (`are_read` is `false`),
+    /// the others may fit with them.
+    fn ignored_settings(&self, table: &SettingsTable, are_read: bool) -> Vec<String> {
         let registered = Registered::all().filter_map(|registered| {
             let policy = registered.policy?;
             Some((registered.name, policy()))
@@ -360,6 +362,7 @@ impl KnownState {
                 let ignored = table.resolve(name).apply(attribute).ignored;
                 ignored
                     .into_iter()
+                    .filter(move |ignored| are_read || ignored.why != AT_LEAST_TOO_LONG)
                     .map(move |ignored| ignored.describe(name))
             })
             .collect();
