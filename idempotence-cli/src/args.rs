@@ -81,10 +81,10 @@ pub(crate) enum Digest {
 pub(crate) enum Command {
     /// Lists the keys of calls
     ///
-    /// A state `late` is a running call whose holder should have renewed its key already: it was killed, or its calls have
-    /// `renew = false`, or `release = false`, with which the call may have ended. A holder that was killed is late a third of its lease
-    /// after it last renewed its key, and a second: after 11 s if the lease is 30 s. Until then its key is `running`. The result of a
-    /// call is not read. Redis looks at all keys of its database, a few hundred at a time.
+    /// The call of a key in the state `taken` or `late` runs, or was killed, or has ended with `release = false`: the record does not say
+    /// which. A `late` key was not renewed for a third of its lease and a second, which is 11 s if the lease is 30 s: its holder was
+    /// killed, or its calls have `renew = false` or `release = false`. The result of a call is not read. Redis looks at all keys of its
+    /// database, a few hundred at a time.
     Ls(Ls),
     /// Shows one key: by the digits of a log line, or by its parts
     Show(Show),
@@ -147,8 +147,8 @@ pub(crate) struct Ls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum State {
     /// The body runs, or its holder was killed a moment ago; with `release = false` it may have ended
-    Running,
-    /// Running, and not renewed for a third of its lease and a second
+    Taken,
+    /// Taken, and not renewed for a third of its lease and a second
     Late,
     /// Ended with success
     Done,

@@ -68,7 +68,7 @@ fn read_part(text: &str) -> Value {
 pub(crate) fn state(state: DuplicateState, lasts: Duration, remaining: Option<Duration>) -> State {
     match state {
         DuplicateState::Running if is_late(lasts, remaining) => State::Late,
-        DuplicateState::Running => State::Running,
+        DuplicateState::Running => State::Taken,
         DuplicateState::Failed => State::Failed,
         DuplicateState::Unknown => State::Unknown,
         _ => State::Done,
@@ -101,7 +101,7 @@ fn lease_of(lasts: Duration) -> Duration {
 impl State {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Self::Running => "running",
+            Self::Taken => "taken",
             Self::Late => "late",
             Self::Done => "done",
             Self::Failed => "failed",

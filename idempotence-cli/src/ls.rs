@@ -45,9 +45,9 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     if let Some(next) = next {
         note(&format!("More keys: --after '{next}'"));
     }
-    if let Some((running, until)) = pages.not_late_yet {
+    if let Some((taken, until)) = pages.not_late_yet {
         note(&format!(
-            "Running and not late: {running}. If a holder of these was killed, its key is late in {} at most",
+            "Taken and not late: {taken}. If a holder of these was killed, its key is late in {} at most",
             output::duration(until)
         ));
     }
@@ -66,7 +66,7 @@ pub(crate) struct Pages<'a> {
     ended: bool,
     /// How many keys the store looks at for the next page.
     most: usize,
-    /// How many running keys a listing of late keys has left out, and the time until all of them are late if nobody renews them.
+    /// How many taken keys a listing of late keys has left out, and the time until all of them are late if nobody renews them.
     not_late_yet: Option<(u32, Duration)>,
 }
 
@@ -113,11 +113,10 @@ impl<'a> Pages<'a> {
 
     fn wants(&mut self, call: &ListedCall) -> bool {
         let state = state_of(call);
-        if let (Some(State::Late), State::Running, Some(lasts)) = (self.state, state, call.lasts())
-        {
+        if let (Some(State::Late), State::Taken, Some(lasts)) = (self.state, state, call.lasts()) {
             let until = find::until_late(lasts, call.remaining());
-            let (running, longest) = self.not_late_yet.unwrap_or_default();
-            self.not_late_yet = Some((running.saturating_add(1), longest.max(until)));
+            let (taken, longest) = self.not_late_yet.unwrap_or_default();
+            self.not_late_yet = Some((taken.saturating_add(1), longest.max(until)));
         }
         self.state.is_none_or(|wanted| wanted == state)
     }

@@ -36,9 +36,10 @@ pub(crate) async fn run(
     }
     if !args.dry_run && !args.yes {
         let question = format!(
-            "Free {} {}? An equal call will run again.",
+            "Free {} {}? Then {}.",
             peek.endpoint(),
-            peek.digits()
+            peek.digits(),
+            consequence(&peek)
         );
         confirm(&question, "not released")?;
     }
@@ -67,13 +68,24 @@ pub(crate) async fn run(
     if output.is_json() {
         return output.json(&audit);
     }
-    output.line(if released {
-        "released: an equal call runs again"
+    let consequence = consequence(&peek);
+    output.line(&if released {
+        format!("released: {consequence}")
     } else if is_free {
-        "the key has become free in the meantime, so nothing was removed: an equal call runs again"
+        format!("the key has become free in the meantime, so nothing was removed: {consequence}")
     } else {
-        "a dry run: nothing was removed"
+        "a dry run: nothing was removed".to_owned()
     })
+}
+
+/// What follows from a free key. The record does not say whether its call has `also` or `release = false`.
+fn consequence(peek: &Peek) -> &'static str {
+    match peek.state() {
+        DuplicateState::Done | DuplicateState::Failed => "an equal call repeats the work",
+        _ => {
+            "an equal call runs, unless it has a key of `also` that is taken, and repeats the work of a call that has ended"
+        }
+    }
 }
 
 /// The line for an audit.
@@ -104,7 +116,7 @@ async fn wait_for_a_renewal(
     let wait = (first.lasts() / 4 * 3).saturating_sub(silent);
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}: repeat this \
+            "the call may be running, or has ended with `release = false`, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}: repeat this \
              then. If the process is gone, or if you know the outcome, repeat this with --force",
             first.holder(),
             output::duration(wait)

@@ -64,12 +64,12 @@ pub(crate) fn text(peek: &Peek) -> String {
 
 fn meaning(state: State) -> &'static str {
     match state {
-        State::Running => {
-            "the body runs, or its process was killed a moment ago; with `release = false` it may have ended"
+        State::Taken => {
+            "its call runs, or its process was killed a moment ago; with `release = false` it may have ended"
         }
         State::Late => {
-            "its holder should have renewed the key already: its process was killed, or its calls have `renew = false`; \
-             a call with `release = false` may run, or may have ended"
+            "the key was not renewed for a third of its lease: its process was killed, or its calls have `renew = false` or \
+             `release = false`; with `release = false` it may run, or may have ended with success"
         }
         State::Done => {
             "the call has ended with success; an equal call is refused or gets its result"

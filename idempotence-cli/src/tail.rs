@@ -58,7 +58,7 @@ async fn look(idempotency: &Idempotency, pattern: &str) -> Result<Calls, Failure
 
 fn began(call: &ListedCall) -> &'static str {
     match state_of(call) {
-        State::Running => "claimed",
+        State::Taken => "claimed",
         state => state.word(),
     }
 }

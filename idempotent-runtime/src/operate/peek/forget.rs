@@ -13,7 +13,8 @@ impl Idempotency {
     /// Frees the key if it still has the record that was read, and removes its [steps](crate::IdempotencyContext::step). Returns whether it
     /// had this record.
     ///
-    /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time.
+    /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time. A call with the
+    /// option `also` has a record for each key: an equal call runs when all are free.
     ///
     /// Round trips: two; three if steps were recorded since the record was read.
     ///
