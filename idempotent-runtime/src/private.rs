@@ -53,10 +53,12 @@ impl<P: Deref<Target: Using>> Using for P {
     }
 }
 
-/// The pool of the option `begin`.
+/// The pool of the option `begin`. The result is a pool for the compiler even if the argument is none, so it reports no missing methods.
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub fn pool<P: TransactionPool>(pool: &P) -> &P {
-    pool
+pub fn pool<P: TransactionPool>(
+    pool: &P,
+) -> impl TransactionPool<Transaction = P::Transaction, Error = P::Error> + use<P> {
+    pool.clone()
 }
 
 /// The transaction of a function whose attribute has a mistake: its type, so that the body compiles.

@@ -35,13 +35,9 @@ impl Call {
     /// # Errors
     ///
     /// If the call is invalid.
-    pub fn begin_on<P: TransactionPool>(
-        self,
-        pool: &P,
-        policy: Retry,
-    ) -> Result<Begin<P>, Refusal> {
+    pub fn begin_on<P: TransactionPool>(self, pool: P, policy: Retry) -> Result<Begin<P>, Refusal> {
         Ok(Begin {
-            pool: pool.clone(),
+            pool,
             held: InTx::new(self)?,
             turn: None,
             waited: Duration::ZERO,

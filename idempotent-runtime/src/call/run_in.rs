@@ -133,7 +133,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
         M: ReplayMode<R>,
     {
         let (call, answers) = self.into_parts();
-        let mut begin = match call.begin_on(pool, policy) {
+        let mut begin = match call.begin_on(pool.clone(), policy) {
             Ok(begin) => begin,
             Err(refusal) => return answers.refused(refusal),
         };
