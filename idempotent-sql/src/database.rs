@@ -23,6 +23,7 @@ pub(super) mod records;
 pub(super) mod run;
 pub(super) mod schema;
 pub(super) mod session;
+pub(super) mod statement;
 pub(super) mod syntax;
 pub(super) mod url;
 

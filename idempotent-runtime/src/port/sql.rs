@@ -1,4 +1,4 @@
-//! What the crate `idempotent-sql` uses: statements as data, how a failure is read, batches, and what its records share with the stores
+//! What the crate `idempotent-sql` uses: sqlx as a driver, how a failure is read, batches, and what its records share with the stores
 //! of this crate.
 
 use crate::record::fence::FenceLine;
@@ -9,7 +9,6 @@ use crate::store::Fence;
 pub use crate::sql::{
     block::retry::{TransactionAttempts, begin, is_rolled_back},
     database::run::{Run, bind},
-    database::statement::{FixedStatement, Parameters, Placeholder},
     database::time::micros,
 };
 #[cfg(feature = "sqlite")]

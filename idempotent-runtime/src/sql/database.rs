@@ -1,13 +1,11 @@
-//! The databases of sqlx: their transactions as drivers, and the statements of a dedup row.
+//! The databases of sqlx: their transactions as drivers, and their addresses.
 
 use self::address::Address;
 use self::run::Run;
 
 pub(crate) mod address;
 pub(super) mod connection;
-pub(super) mod rows;
 pub(crate) mod run;
-pub(crate) mod statement;
 pub(crate) mod time;
 
 /// A database whose pools and transactions of sqlx 0.9 are accepted: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.

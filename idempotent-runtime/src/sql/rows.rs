@@ -6,7 +6,6 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use super::database::rows::RowStatements;
 use super::driver::{Dialect, Driver, DriverError};
 use super::failure;
 use crate::store::StoreError;
@@ -67,30 +66,31 @@ async fn replace<C: Driver>(
     row: Row<'_>,
     value: &Bytes,
 ) -> Result<bool, DriverError> {
-    let statements = statements(connection.dialect())?;
-    statements.replace(connection, row, value).await
+    let (statement, values) = match connection.dialect() {
+        #[cfg(feature = "postgres")]
+        Dialect::Postgres => super::postgres::rows::replace(row, value),
+        #[cfg(feature = "mysql")]
+        Dialect::MySql => super::mysql::rows::replace(row, value),
+        #[cfg(feature = "sqlite")]
+        Dialect::Sqlite => super::sqlite::rows::replace(row, value),
+        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
+        dialect => return Err(not_compiled(dialect)),
+    };
+    Ok(connection.execute(statement, &values).await? == 1)
 }
 
 async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
-    let statements = statements(connection.dialect())?;
-    statements.remove(connection, row).await
-}
-
-#[cfg_attr(
-    all(feature = "mysql", feature = "postgres", feature = "sqlite"),
-    expect(clippy::unnecessary_wraps, reason = "a database may be left out")
-)]
-fn statements(dialect: Dialect) -> Result<&'static RowStatements, DriverError> {
-    Ok(match dialect {
+    let (statement, values) = match connection.dialect() {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => &super::postgres::rows::STATEMENTS,
+        Dialect::Postgres => super::postgres::rows::remove(row),
         #[cfg(feature = "mysql")]
-        Dialect::MySql => &super::mysql::rows::STATEMENTS,
+        Dialect::MySql => super::mysql::rows::remove(row),
         #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => &super::sqlite::rows::STATEMENTS,
+        Dialect::Sqlite => super::sqlite::rows::remove(row),
         #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         dialect => return Err(not_compiled(dialect)),
-    })
+    };
+    connection.execute(statement, &values).await.map(drop)
 }
 
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]

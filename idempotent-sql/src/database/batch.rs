@@ -4,11 +4,12 @@ use std::future::Future;
 use std::time::Duration;
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::{Parameters, count};
+use idempotent_runtime::port::sql::count;
 use idempotent_runtime::store::{Claim, Count, StoreError, StoreErrorKind, Swap};
 
 use super::counting::{Counted, Counting};
 use super::records::{self, Records};
+use super::statement::Parameters;
 use super::syntax::Syntax;
 
 /// A change of one record. It owns its arguments, because its caller may be dropped.

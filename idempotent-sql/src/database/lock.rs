@@ -6,9 +6,8 @@
 
 use std::future::Future;
 
-use idempotent_runtime::port::sql::{FixedStatement, Parameters};
-
 use super::run::Execute;
+use super::statement::{FixedStatement, Parameters};
 
 /// The statements of a lock. Each commits by itself, and may be sent twice.
 pub trait Locks: Execute {

@@ -3,9 +3,9 @@
 use std::future::{Future, ready};
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::{FixedStatement, Parameters};
 
 use super::run::Execute;
+use super::statement::{FixedStatement, Parameters};
 
 /// The statements of the store for one database. Times to live are in microseconds by the database's clock.
 pub trait Records: Execute {

@@ -2,8 +2,10 @@
 
 use std::future::Future;
 
-use idempotent_runtime::port::sql::{FixedStatement, Parameters, Run, bind};
+use idempotent_runtime::port::sql::{Run, bind};
 use sqlx::{Executor, QueryBuilder, query, query_as};
+
+use super::statement::{FixedStatement, Parameters};
 
 /// Runs statements. Each database has its own implementation, for the same reason as [`Run`].
 pub trait Execute: Run {

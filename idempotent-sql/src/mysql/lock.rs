@@ -1,10 +1,10 @@
 //! The statements of a lock in MySQL and MariaDB.
 
-use idempotent_runtime::port::sql::FixedStatement;
-use idempotent_runtime::port::sql::Placeholder::{Expected, KeyBytes, Micros};
 use sqlx::{MySql, MySqlConnection};
 
 use crate::database::lock::{LockStatements, Locks};
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, KeyBytes, Micros};
 
 const HOLDER: &str = "SELECT fence, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires_at) \
              FROM idempotence_lock WHERE name = ? AND expires_at > UTC_TIMESTAMP(6)";

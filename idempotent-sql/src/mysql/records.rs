@@ -6,13 +6,13 @@
 //! The client counts the rows that a statement found (`CLIENT_FOUND_ROWS`), not the rows that it changed.
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::FixedStatement;
-use idempotent_runtime::port::sql::Placeholder::{Expected, KeyBytes, Limit, Micros, New};
 use sqlx::mysql::MySqlDatabaseError;
 use sqlx::{Executor, MySql, MySqlConnection, QueryBuilder, query, query_as};
 
 use crate::database::records::{ListedRow, Records, Statements};
 use crate::database::run::Execute as _;
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, KeyBytes, Limit, Micros, New};
 
 /// A claim of a new key. A key that has a row is an error, and this costs a new key less than [`CLAIM_EXPIRED`].
 const CLAIM: &str = "

@@ -1,10 +1,10 @@
 //! The statements of a lock in PostgreSQL.
 
-use idempotent_runtime::port::sql::FixedStatement;
-use idempotent_runtime::port::sql::Placeholder::{Expected, Key, Micros};
 use sqlx::{PgConnection, Postgres};
 
 use crate::database::lock::{LockStatements, Locks};
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, Key, Micros};
 
 const HOLDER: &str = "SELECT fence, (extract(epoch FROM expires_at - statement_timestamp()) * 1000000)::bigint \
              FROM idempotence_lock WHERE name = $1 AND expires_at > statement_timestamp()";

@@ -7,11 +7,11 @@
 //! `statement_timestamp()` is the time when the statement arrived: after it was sent, and before it waited for a lock.
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::FixedStatement;
-use idempotent_runtime::port::sql::Placeholder::{Expected, Key, Limit, Micros, New};
 use sqlx::{Error, PgConnection, Postgres, query_as, query_scalar};
 
 use crate::database::records::{FoundKey, ListedRow, Records, Statements};
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 
 /// A claim that finds a live record writes and locks nothing. It does not return that record: this would cost every claim a
 /// fifth more of the server's time.

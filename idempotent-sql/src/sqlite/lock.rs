@@ -1,10 +1,11 @@
 //! The statements of a lock in SQLite.
 
-use idempotent_runtime::port::sql::Placeholder::{Expected, Key, Micros};
-use idempotent_runtime::port::sql::{FixedStatement, sqlite_end, sqlite_now};
+use idempotent_runtime::port::sql::{sqlite_end, sqlite_now};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::database::lock::{LockStatements, Locks};
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, Key, Micros};
 
 const HOLDER: &str = concat!(
     "SELECT fence, expires_at - ",

@@ -5,12 +5,13 @@
 //! committed, and would not report a failed commit.
 
 use bytes::Bytes;
-use idempotent_runtime::port::sql::Placeholder::{Expected, Key, Limit, Micros, New};
-use idempotent_runtime::port::sql::{CLAIM, FixedStatement, sqlite_end, sqlite_now};
+use idempotent_runtime::port::sql::{CLAIM, sqlite_end, sqlite_now};
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection, query_as};
 
 use crate::database::records::{self, FoundKey, ListedRow, Records, Statements};
 use crate::database::run::Execute as _;
+use crate::database::statement::FixedStatement;
+use crate::database::statement::Placeholder::{Expected, Key, Limit, Micros, New};
 
 const REPLACE: &str = concat!(
     "UPDATE idempotence SET value = ?3, expires_at = ",
@@ -54,7 +55,7 @@ impl Records for Sqlite {
     const MAX_SENDS: u32 = 20;
     const CLAIMS_ANY: bool = true;
     const STATEMENTS: &'static Statements = &Statements {
-        claim: CLAIM,
+        claim: FixedStatement::new(CLAIM, &[Key, New, Micros]),
         replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
         exchange: FixedStatement::new(EXCHANGE, &[Key, Expected, New]),
         renew: FixedStatement::new(RENEW, &[Key, Expected, Micros]),

@@ -17,9 +17,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::sql::database::rows::RowStatements;
-use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Placeholder::{Expected, KeyBytes, Micros, New};
 use crate::sql::database::time::micros;
 use crate::sql::driver::ColumnType::{Bytes as BytesColumn, Integer};
 use crate::sql::driver::{ColumnType, Driver, DriverError, Field, Fields, Value};
@@ -60,11 +57,24 @@ const REPLACE: &str = "\
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE `key` = ? AND value = ?";
 
-/// The statements but the claim.
-pub(crate) static STATEMENTS: RowStatements = RowStatements {
-    replace: FixedStatement::new(REPLACE, &[New, Micros, KeyBytes, Expected]),
-    remove: FixedStatement::new(REMOVE, &[KeyBytes, Expected]),
-};
+/// Replaces the value of the row, and sets its time to live.
+pub(crate) fn replace<'a>(row: Row<'a>, value: &'a [u8]) -> (&'static str, [Value<'a>; 4]) {
+    let values = [
+        Value::Bytes(value),
+        Value::Integer(micros(row.ttl)),
+        Value::Bytes(row.key.as_bytes()),
+        Value::Bytes(row.value),
+    ];
+    (REPLACE, values)
+}
+
+/// Removes the row.
+pub(crate) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
+    (
+        REMOVE,
+        [Value::Bytes(row.key.as_bytes()), Value::Bytes(row.value)],
+    )
+}
 
 /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
 /// for a call that replaces an expired row.
@@ -82,10 +92,11 @@ pub(crate) async fn claim<C: Driver>(
     let claim = match connection.execute(&insert(wait), &values).await {
         Ok(_) => {
             // The time of the statement did not advance during the wait, so this sets the expiry again.
-            if began.elapsed() > MAX_CLOCK_LAG
-                && !STATEMENTS.replace(connection, row, row.value).await?
-            {
-                return Ok(RowClaim::NoTransaction);
+            if began.elapsed() > MAX_CLOCK_LAG {
+                let (statement, values) = replace(row, row.value);
+                if connection.execute(statement, &values).await? != 1 {
+                    return Ok(RowClaim::NoTransaction);
+                }
             }
             Ok(RowClaim::Claimed)
         }

@@ -8,9 +8,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::sql::database::rows::RowStatements;
-use crate::sql::database::statement::FixedStatement;
-use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
 use crate::sql::database::time::micros;
 use crate::sql::driver::ColumnType::{Bytes as BytesColumn, Integer, Text};
 use crate::sql::driver::{Driver, DriverError, Fields, Value};
@@ -62,11 +59,21 @@ const REPLACE: &str = "\
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
-/// The statements but the claim.
-pub(crate) static STATEMENTS: RowStatements = RowStatements {
-    replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
-    remove: FixedStatement::new(REMOVE, &[Key, Expected]),
-};
+/// Replaces the value of the row, and sets its time to live.
+pub(crate) fn replace<'a>(row: Row<'a>, value: &'a [u8]) -> (&'static str, [Value<'a>; 4]) {
+    let values = [
+        Value::Text(row.key),
+        Value::Bytes(row.value),
+        Value::Bytes(value),
+        Value::Integer(micros(row.ttl)),
+    ];
+    (REPLACE, values)
+}
+
+/// Removes the row.
+pub(crate) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
+    (REMOVE, [Value::Text(row.key), Value::Bytes(row.value)])
+}
 
 /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
 /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.

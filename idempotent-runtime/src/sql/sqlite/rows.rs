@@ -5,18 +5,13 @@
 
 use std::time::Duration;
 
-use crate::sql::database::rows::{self, RowStatements};
-use crate::sql::database::statement::Placeholder::{Expected, Key, Micros, New};
-use crate::sql::database::statement::{FixedStatement, Parameters};
 use crate::sql::database::time::{micros, sqlite_end, sqlite_now};
 use crate::sql::driver::ColumnType::{Bytes, Integer};
 use crate::sql::driver::{Driver, DriverError, Fields, Value};
 use crate::store::rows::{Row, RowClaim};
 
-/// Inserts the row, or replaces an expired row. The store claims its keys by the same statement.
-pub const CLAIM: FixedStatement = FixedStatement::new(CLAIM_TEXT, &[Key, New, Micros]);
-
-const CLAIM_TEXT: &str = concat!(
+/// Inserts the row, or replaces an expired row: ?1 key, ?2 value, ?3 microseconds. The store claims its keys by the same statement.
+pub const CLAIM: &str = concat!(
     "INSERT INTO idempotence (key, value, expires_at) VALUES (?1, ?2, ",
     sqlite_end!("?3"),
     ") ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at \
@@ -34,11 +29,21 @@ const REPLACE: &str = concat!(
 
 const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
-/// The statements but the claim.
-pub(crate) static STATEMENTS: RowStatements = RowStatements {
-    replace: FixedStatement::new(REPLACE, &[Key, Expected, New, Micros]),
-    remove: FixedStatement::new(REMOVE, &[Key, Expected]),
-};
+/// Replaces the value of the row, and sets its time to live.
+pub(crate) fn replace<'a>(row: Row<'a>, value: &'a [u8]) -> (&'static str, [Value<'a>; 4]) {
+    let values = [
+        Value::Text(row.key),
+        Value::Bytes(row.value),
+        Value::Bytes(value),
+        Value::Integer(micros(row.ttl)),
+    ];
+    (REPLACE, values)
+}
+
+/// Removes the row.
+pub(crate) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
+    (REMOVE, [Value::Text(row.key), Value::Bytes(row.value)])
+}
 
 /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 3 more statements.
 pub(crate) async fn claim<C: Driver>(
@@ -64,10 +69,12 @@ async fn insert_or_read<C: Driver>(
     connection: &mut C,
     row: Row<'_>,
 ) -> Result<RowClaim, DriverError> {
-    let values = Parameters::new(row.key)
-        .with(row.value)
-        .micros(micros(row.ttl));
-    if rows::change(connection, &CLAIM, values).await? == 1 {
+    let values = [
+        Value::Text(row.key),
+        Value::Bytes(row.value),
+        Value::Integer(micros(row.ttl)),
+    ];
+    if connection.execute(CLAIM, &values).await? == 1 {
         return Ok(RowClaim::Claimed);
     }
     let values = [Value::Text(row.key)];

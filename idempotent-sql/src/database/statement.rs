@@ -1,21 +1,27 @@
 //! Statements as data: a text, and which values it binds.
 
-use crate::sql::driver::Value;
+use idempotent_runtime::sql::driver::Value;
 
 /// A statement, and the values that it binds in their order.
 #[derive(Debug)]
 pub struct FixedStatement {
-    /// The text.
-    pub text: &'static str,
+    pub(crate) text: &'static str,
     slots: &'static [Placeholder],
 }
 
 /// The place of a value in a statement.
 #[derive(Debug, Clone, Copy)]
-pub enum Placeholder {
-    /// The key.
+pub(crate) enum Placeholder {
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "sqlite")),
+        expect(dead_code, reason = "MySQL has keys of bytes")
+    )]
     Key,
     /// The key as bytes, for a column of bytes.
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "only MySQL has keys of bytes")
+    )]
     KeyBytes,
     /// The stored record.
     Expected,
@@ -38,48 +44,41 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// The values of the statements on the row of `key`.
-    pub fn new(key: &'a str) -> Self {
+    pub(crate) fn new(key: &'a str) -> Self {
         Self {
             key,
             ..Self::default()
         }
     }
 
-    /// The stored record.
-    #[must_use]
-    pub fn expected(self, expected: &'a [u8]) -> Self {
+    pub(crate) fn expected(self, expected: &'a [u8]) -> Self {
         Self { expected, ..self }
     }
 
-    /// The new record.
-    #[must_use]
-    pub fn with(self, new: &'a [u8]) -> Self {
+    pub(crate) fn with(self, new: &'a [u8]) -> Self {
         Self { new, ..self }
     }
 
-    /// The time to live.
-    #[must_use]
-    pub fn micros(self, micros: i64) -> Self {
+    pub(crate) fn micros(self, micros: i64) -> Self {
         Self { micros, ..self }
     }
 
-    /// The limit of bytes or rows.
-    #[must_use]
-    pub fn limit(self, limit: impl Into<i64>) -> Self {
+    pub(crate) fn limit(self, limit: impl Into<i64>) -> Self {
         let limit = limit.into();
         Self { limit, ..self }
     }
 }
 
 impl FixedStatement {
-    /// A statement that binds these values.
-    pub const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
+    pub(crate) const fn new(text: &'static str, slots: &'static [Placeholder]) -> Self {
         Self { text, slots }
     }
 
     /// The values that the statement binds, in their order.
-    pub fn values<'a>(&'static self, values: Parameters<'a>) -> impl Iterator<Item = Value<'a>> {
+    pub(crate) fn values<'a>(
+        &'static self,
+        values: Parameters<'a>,
+    ) -> impl Iterator<Item = Value<'a>> {
         self.slots.iter().map(move |slot| match slot {
             Placeholder::Key => Value::Text(values.key),
             Placeholder::KeyBytes => Value::Bytes(values.key.as_bytes()),
