@@ -122,8 +122,9 @@ impl Upload for Through<Unprepared> {
 
         async fn order(tx: &Transaction<'_>, user_id: u64) {
             let number = number(user_id);
-            let order = tx.execute_typed(ORDER, &[(&number, Type::TEXT), (&1_i64, Type::INT8)]);
-            order.await.expect("an answer");
+            let values = &[(&number as _, Type::TEXT), (&1_i64 as _, Type::INT8)];
+            let order = tx.execute_typed(ORDER, values).await;
+            order.expect("an answer");
         }
 
         let mut client = self.pool.0.get().await.expect("a connection");
@@ -135,15 +136,13 @@ impl Upload for Through<Unprepared> {
             // One round trip. `execute` takes two, because it prepares the statement each time.
             let (key, value) = row(user_id, &file_md5);
             let micros = micros();
-            let put = tx.execute_typed(
-                PUT,
-                &[
-                    (&key, Type::TEXT),
-                    (&value, Type::BYTEA),
-                    (&micros, Type::INT8),
-                ],
-            );
-            assert_eq!(put.await.expect("an answer"), 1, "the order is made");
+            let values = &[
+                (&key as _, Type::TEXT),
+                (&value as _, Type::BYTEA),
+                (&micros as _, Type::INT8),
+            ];
+            let put = tx.execute_typed(PUT, values).await;
+            assert_eq!(put.expect("an answer"), 1, "the order is made");
             order(&tx, user_id).await;
         }
         tx.commit().await.expect("a commit");
