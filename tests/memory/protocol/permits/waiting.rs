@@ -44,6 +44,7 @@ struct Notifying {
     store: MemoryStore,
     hints: Mutex<HashMap<String, watch::Sender<()>>>,
     claims: Mutex<Vec<(String, Bytes)>>,
+    subscriptions: Mutex<usize>,
 }
 
 #[async_trait]
@@ -80,6 +81,7 @@ impl Wrap for Notifying {
     }
 
     async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
+        *self.subscriptions.lock().unwrap() += 1;
         let mut hints = self.hints.lock().unwrap();
         Some(hints.entry(key.to_owned()).or_default().subscribe())
     }
@@ -103,6 +105,36 @@ async fn a_waiting_call_is_woken_by_any_permit() {
         let (woken, ended) = tokio::join!(waiting, ending);
         assert!(woken - ended < millis(2), "{:?}", woken - ended);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_call_of_a_line_is_woken_as_the_first_was_and_subscribes_to_nothing() {
+    let store = Arc::new(Notifying::default());
+    let here = Guarded::on(Arc::clone(&store), policy().wait(secs(60)));
+    let all = [held(&here).await, held(&here).await, held(&here).await];
+    let there = here.elsewhere();
+    let waiting = (0..3).map(async |_| {
+        let permit = held(&there).await;
+        (Instant::now(), permit)
+    });
+    let ending = async {
+        let mut ended = Vec::new();
+        for permit in all {
+            sleep(millis(2010)).await;
+            permit.settle(true).await;
+            ended.push(Instant::now());
+        }
+        ended
+    };
+    let (woken, ended) = tokio::join!(join_all(waiting), ending);
+    for ((woken, _permit), ended) in woken.iter().zip(ended) {
+        assert!(*woken - ended < millis(2), "{:?}", *woken - ended);
+    }
+    assert_eq!(
+        *store.subscriptions.lock().unwrap(),
+        3,
+        "one of each permit"
+    );
 }
 
 #[tokio::test(start_paused = true)]
