@@ -1,7 +1,8 @@
 //! Checks a storm: what the services did, and what the clients received.
 //!
 //! A killed process is an excuse for a second body, because nobody knows how far the first body came. The second body must then
-//! start before a client got a success. If the store or a process was silent for a second, the lease or the response of a body
+//! start before a client got a success. A body that ended without its effect, because it lost its lease, is another excuse: a second
+//! body may start after the lease. If the store or a process was silent for a second, the lease or the response of a body
 //! may be lost: such keys are counted, and not judged. A busy machine is silent again and again for shorter times, so a 503 is
 //! judged by their sum.
 
@@ -14,7 +15,7 @@ use std::fmt;
 
 pub use self::figures::Figures;
 use super::probe::STORE;
-use super::service::DEADLINE;
+use super::service::{DEADLINE, LEASE};
 use crate::history::{Call, HistoryEvent, Key, Line, Micros};
 
 /// A broken rule.
@@ -35,7 +36,8 @@ impl fmt::Display for Violation {
 /// A rule that every storm must follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// The body of a key runs once. It runs again only if the process of each earlier body was killed before.
+    /// The body of a key runs once. It runs again only if the process of each earlier body was killed before, or if the earlier body
+    /// lost its lease and ended without its effect.
     OneBody,
     /// No body starts after a client got a success.
     NoSecondRun,
@@ -184,6 +186,8 @@ struct Started {
 struct Traces {
     bodies: BTreeMap<Key, Vec<Started>>,
     effects: BTreeSet<(Key, Call)>,
+    /// When bodies ended without their effect.
+    ended: BTreeMap<(Key, Call), Micros>,
     /// When each process was killed.
     killed: BTreeMap<u32, Micros>,
     /// When a process, or the store, was silent for a long time: from and to.
@@ -209,6 +213,9 @@ impl Traces {
                 }
                 HistoryEvent::Effect(call, key) => {
                     traces.effects.insert((key, call));
+                }
+                HistoryEvent::Ended(call, key) => {
+                    traces.ended.insert((key, call), at);
                 }
                 HistoryEvent::Killed(process) => {
                     traces.killed.insert(process, at);
@@ -245,19 +252,15 @@ impl Traces {
         is_silence || starved.any(|starved| time_within(starved, waited) >= LONG_PAUSE)
     }
 
-    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one, at once or in
-    /// several parts. A silence that began before the body is no excuse: a claim needs the store.
+    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one. A silence
+    /// that began before the body is no excuse: a claim needs the store.
     fn saw_silence(&self, bodies: &[Started]) -> bool {
         let is_silent = |process: u32, from: Micros, to: Micros| {
-            let after = |spans: &BTreeMap<u32, Vec<(Micros, Micros)>>| {
-                let spans = spans.get(&process).map_or(&[][..], Vec::as_slice);
-                let spans = spans.iter().copied();
-                let is_after = |start| from < start + START_DELAY && start < to;
-                let after = spans.filter(|(start, end)| is_after(*start) && from < *end);
-                after.collect::<Vec<_>>()
-            };
-            let parts = time_within(&after(&self.starved), (from, to));
-            parts >= LONG_PAUSE || !after(&self.silent).is_empty()
+            let silent = self.silent.get(&process).map_or(&[][..], Vec::as_slice);
+            let is_after = |start: Micros| from < start + START_DELAY && start < to;
+            silent
+                .iter()
+                .any(|(start, end)| is_after(*start) && from < *end)
         };
         bodies.windows(2).any(|two| {
             let (from, to) = (two[0].at, two[1].at);
@@ -265,6 +268,12 @@ impl Traces {
                 .into_iter()
                 .any(|process| is_silent(process, from, to))
         })
+    }
+
+    /// Whether `body` ended without its effect before `at`, and its lease ended as well.
+    fn lost_its_lease(&self, key: Key, body: &Started, at: Micros) -> bool {
+        let ended = self.ended.get(&(key, body.call));
+        ended.is_some_and(|ended| *ended < at) && body.at + LEASE <= at
     }
 
     /// Whether the process of `body` was killed before `at`.
@@ -296,7 +305,11 @@ impl Checking<'_> {
     fn one_body(&mut self, key: Key, bodies: &[Started]) {
         for (index, body) in bodies.iter().enumerate() {
             let mut earlier = bodies[..index].iter();
-            if let Some(other) = earlier.find(|other| !self.traces.was_killed(other, body.at)) {
+            let is_excused = |other: &&Started| {
+                self.traces.was_killed(other, body.at)
+                    || self.traces.lost_its_lease(key, other, body.at)
+            };
+            if let Some(other) = earlier.find(|other| !is_excused(other)) {
                 let message = format!("body {} started after body {}", body.call, other.call);
                 self.broken(Rule::OneBody, key, &message);
             }

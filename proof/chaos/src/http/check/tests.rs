@@ -108,6 +108,20 @@ fn a_second_body_needs_a_kill_of_the_first_process() {
 }
 
 #[test]
+fn a_second_body_may_start_when_the_first_has_ended_without_its_effect_and_its_lease_has_ended() {
+    let lease = LEASE / 1000;
+    let broken = |ended: u64, second: u64| {
+        let ended = (ended, HistoryEvent::Ended(call(1), KEY));
+        let storm = Storm::default().started(1, 100).at(ended.0, ended.1);
+        let storm = storm.body(2, second).success(2, second + 20, false);
+        storm.broken()
+    };
+    assert_eq!(broken(200, 100 + lease), BTreeSet::new());
+    assert_eq!(broken(200, 99 + lease), only(Rule::OneBody));
+    assert_eq!(broken(101 + lease, 100 + lease), only(Rule::OneBody));
+}
+
+#[test]
 fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies() {
     let broken = |process, at, paused| {
         let silent = HistoryEvent::Starved(process, paused);
@@ -121,19 +135,6 @@ fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies
         assert_eq!(broken(process, 5000, LONG_PAUSE), only(Rule::OneBody));
     }
     assert_eq!(broken(3, 2900, LONG_PAUSE), only(Rule::OneBody));
-}
-
-#[test]
-fn a_key_is_not_judged_if_its_process_was_often_silent_between_two_bodies() {
-    let broken = |parts: u64| {
-        let paused = LONG_PAUSE / 4;
-        let starved =
-            |storm: Storm, part| storm.at(500 * (part + 1), HistoryEvent::Starved(1, paused));
-        let storm = (0..parts).fold(Storm::default().started(1, 100), starved);
-        storm.body(2, 3000).success(2, 3020, false).broken()
-    };
-    assert_eq!(broken(4), BTreeSet::new());
-    assert_eq!(broken(3), only(Rule::OneBody));
 }
 
 #[test]
