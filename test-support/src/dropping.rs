@@ -25,6 +25,8 @@ pub struct Victims {
     pub dropped: u64,
     /// The most withdrawals that waited for the store at a time.
     pub backlog: usize,
+    /// The withdrawals that had not ended a minute after the storm.
+    pub left: usize,
 }
 
 impl fmt::Display for Victims {
@@ -42,9 +44,11 @@ impl fmt::Display for Victims {
 }
 
 impl Victims {
-    /// Asserts that no victim was refused, and that withdrawals do not add up: few waited, or on a slow machine fewer than half.
+    /// Asserts that no victim was refused, and that withdrawals do not add up: few waited, or on a slow machine fewer than half, and all
+    /// have ended.
     pub fn assert_well(&self) {
         assert!(self.refusals.is_empty(), "{:?}", self.refusals);
+        assert_eq!(self.left, 0, "{self}");
         let most = (self.dropped / 2).max(1000);
         assert!((self.backlog as u64) < most, "{self}");
     }
@@ -95,7 +99,9 @@ pub async fn victims_of_drops(store: impl Store) -> Victims {
     }
     ends.store(true, Ordering::SeqCst);
     callers.join_all().await;
+    let drained = idempotency.drain(Duration::from_mins(1)).await;
     Victims {
+        left: drained.err().map_or(0, |error| error.remaining()),
         refusals,
         took,
         dropped: dropped.load(Ordering::SeqCst),
