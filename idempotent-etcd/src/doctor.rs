@@ -81,12 +81,16 @@ fn status(member: &Member, answer: &Result<StatusReply, Status>) -> Finding {
     )
 }
 
-/// etcd says so of these releases: a member that is killed may lose records that it has acknowledged.
+/// etcd says so of these releases: a member that is killed may lose records that it has acknowledged, or change them twice.
 fn release(status: &StatusReply) -> Option<Finding> {
     let version = status.version.as_str();
-    let patch = version.strip_prefix("3.5.")?.parse::<u32>().ok()?;
+    let (minor, patch) = version.strip_prefix("3.")?.split_once('.')?;
+    let patch = patch.parse::<u32>().ok()?;
+    if !matches!((minor, patch), ("4", ..21) | ("5", ..6)) {
+        return None;
+    }
     let found = format!("etcd {version} may lose acknowledged records when a member is killed");
-    (patch < 5).then(|| Finding::new(Problem, found).advise("upgrade to 3.5.5 or newer"))
+    Some(Finding::new(Problem, found).advise("upgrade to 3.4.21, to 3.5.6, or newer"))
 }
 
 fn clusters<'a>(statuses: impl Iterator<Item = &'a StatusReply>) -> Option<Finding> {
@@ -183,10 +187,10 @@ mod tests {
             };
             release(&status).is_some()
         };
-        for version in ["3.5.0", "3.5.4"] {
+        for version in ["3.4.0", "3.4.20", "3.5.0", "3.5.5"] {
             assert!(is_found(version), "{version}");
         }
-        for version in ["3.4.23", "3.5.5", "3.5.21", "3.6.0", ""] {
+        for version in ["3.4.21", "3.5.6", "3.5.21", "3.6.0", ""] {
             assert!(!is_found(version), "{version}");
         }
     }

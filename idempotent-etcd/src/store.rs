@@ -24,8 +24,8 @@ use crate::{doctor, listing, watches};
 /// A store in a cluster of etcd. A clone shares the connections.
 ///
 /// A record that etcd acknowledged is on the disks of most members. So the loss of a member loses no claim, and a fail-over does not
-/// either. Needs etcd 3.4 or newer, but not 3.5.0 to 3.5.4, which may lose records. One process has one connection to each member
-/// that it uses.
+/// either. Needs etcd 3.4.21 or newer, but not 3.5.0 to 3.5.5: the others may lose records. One process has one connection to each
+/// member that it uses.
 ///
 /// A record lives up to 2.5 seconds longer than its time to live, a record of hours up to 1/3600 longer, and never shorter. The
 /// time to live begins once more at each change of the leader, and in a full database at the renewals of other records with its etcd lease.
