@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt as _, WeakShared};
 use futures_util::stream::{self, StreamExt as _};
 use http::uri::PathAndQuery;
 use idempotent_runtime::store::StoreErrorKind;
@@ -30,17 +31,22 @@ pub(crate) struct Client {
     login: Option<Authenticate>,
     pub(crate) is_encrypted: bool,
     has_certificate: bool,
-    token: Arc<Token>,
+    token: Arc<Mutex<Option<Token>>>,
 }
 
 /// The token of the user, after its login.
-type Token = Mutex<Option<MetadataValue<Ascii>>>;
+type Token = MetadataValue<Ascii>;
+
+/// A login. `None`: the cluster has no users.
+type Login = BoxFuture<'static, Result<Option<Token>, Status>>;
 
 /// A member, by its address.
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) address: String,
     channel: Channel,
+    /// The last login at this member.
+    login: Arc<Mutex<Option<WeakShared<Login>>>>,
 }
 
 /// A server closes a connection with more pings than one in five seconds.
@@ -72,6 +78,7 @@ impl Client {
             Ok(Member {
                 address: address.clone(),
                 channel: endpoint.connect_lazy(),
+                login: Arc::default(),
             })
         });
         let members = members.collect::<Result<Vec<_>, Error>>()?;
@@ -117,14 +124,11 @@ impl Client {
         // The stream of requests never ends, or the server would end the stream of replies.
         let requests = stream::iter([request]).chain(stream::pending());
         let requests = self.request(member, requests).await?;
+        let used = requests.metadata().get("token").cloned();
         let path = PathAndQuery::from_static(M::PATH);
         let mut grpc = ready(member).await?;
         let replies = grpc.streaming(requests, path, ProstCodec::default()).await;
-        let replies = replies.inspect_err(|status| {
-            if is_stale_token(status) {
-                self.forget_token();
-            }
-        })?;
+        let replies = replies.inspect_err(|status| self.forget_stale(used.as_ref(), status))?;
         attempt.answered();
         Ok(replies.into_inner())
     }
@@ -136,7 +140,9 @@ impl Client {
         request: M,
     ) -> Result<M::Reply, Status> {
         let request = self.request(member, request).await?;
-        unary::<M>(member, request).await
+        let used = request.metadata().get("token").cloned();
+        let answer = unary::<M>(member, request).await;
+        answer.inspect_err(|status| self.forget_stale(used.as_ref(), status))
     }
 
     /// Whether requests have no user. A certificate may name one.
@@ -161,31 +167,36 @@ impl Client {
         Ok(request)
     }
 
-    async fn token(&self, member: &Member) -> Result<Option<MetadataValue<Ascii>>, Status> {
-        let Some(login) = &self.login else {
+    /// The token of the user. Calls that need it share a login at a member, because a login takes long by design.
+    async fn token(&self, member: &Member) -> Result<Option<Token>, Status> {
+        let Some(user) = &self.login else {
             return Ok(None);
         };
         let known = lock(&self.token).clone();
         if known.is_some() {
             return Ok(known);
         }
-        // In a task: a login takes long by design, the caller may give up, and later calls need the token.
-        let (member, login, token) = (member.clone(), login.clone(), Arc::clone(&self.token));
-        let granted = self.runtime.spawn(async move {
-            let granted = match unary::<Authenticate>(&member, Request::new(login)).await {
-                Err(status) if is_auth_off(&status) => return Ok(None),
-                granted => MetadataValue::try_from(granted?.token),
-            };
-            let granted = granted.map_err(|_| Status::unauthenticated("the token is not text"))?;
-            *lock(&token) = Some(granted.clone());
-            Ok(Some(granted))
-        });
-        let granted = granted.await;
-        granted.unwrap_or_else(|_| Err(Status::aborted("the runtime ends")))
+        let login = {
+            let mut last = lock(&member.login);
+            let running = last.as_ref().and_then(WeakShared::upgrade);
+            let running = running.filter(|login| login.peek().is_none());
+            running.unwrap_or_else(|| {
+                let token = Arc::clone(&self.token);
+                let login = log_in(member.clone(), user.clone(), token).boxed().shared();
+                *last = login.downgrade();
+                // In a task: the caller may give up, and later calls need the token.
+                self.runtime.spawn(login.clone());
+                login
+            })
+        };
+        login.await
     }
 
-    fn forget_token(&self) {
-        *lock(&self.token) = None;
+    /// After a request with the token `used`: forgets it if it was refused, but no newer one.
+    fn forget_stale(&self, used: Option<&Token>, status: &Status) {
+        if is_stale_token(status) {
+            lock(&self.token).take_if(|known| Some(&*known) == used);
+        }
     }
 
     fn attempt(&self) -> Attempt<'_> {
@@ -197,8 +208,22 @@ impl Client {
     }
 }
 
-fn lock(token: &Token) -> MutexGuard<'_, Option<MetadataValue<Ascii>>> {
-    token.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn log_in(
+    member: Member,
+    user: Authenticate,
+    token: Arc<Mutex<Option<Token>>>,
+) -> Result<Option<Token>, Status> {
+    let granted = match unary::<Authenticate>(&member, Request::new(user)).await {
+        Err(status) if is_auth_off(&status) => return Ok(None),
+        granted => MetadataValue::try_from(granted?.token),
+    };
+    let granted = granted.map_err(|_| Status::unauthenticated("the token is not text"))?;
+    *lock(&token) = Some(granted.clone());
+    Ok(Some(granted))
 }
 
 async fn unary<M: Method>(member: &Member, request: Request<M>) -> Result<M::Reply, Status> {
@@ -241,7 +266,6 @@ impl Attempts<'_> {
             _ => attempt.answered(),
         }
         if self.renews && answer.as_ref().is_err_and(is_stale_token) {
-            self.client.forget_token();
             self.renews = false;
             return None;
         }
@@ -278,21 +302,72 @@ impl Drop for Attempt<'_> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
+    use futures_util::future::join_all;
     use tokio::task::yield_now;
     use tokio::time::timeout;
 
     use super::*;
-    use crate::scripted;
+    use crate::scripted::{self, Requests};
     use crate::wire::{AuthenticateReply, Range, RangeReply};
 
-    #[tokio::test]
-    async fn a_login_goes_on_when_its_caller_gives_up() {
+    async fn with_user() -> (Client, Requests) {
         let login = Authenticate {
             name: "user".to_owned(),
             password: "password".to_owned(),
         };
-        let (client, mut requests) = scripted::client(Some(login)).await;
+        scripted::client(Some(login)).await
+    }
+
+    async fn answer_login(requests: &mut Requests) {
+        let (_, reply) = requests.next::<Authenticate>().await;
+        let token = "token".to_owned();
+        reply.answer(&AuthenticateReply { token });
+    }
+
+    async fn answer_range(requests: &mut Requests) {
+        let (_, reply) = requests.next::<Range>().await;
+        reply.answer(&RangeReply::default());
+    }
+
+    /// Sends so many calls at once, which must succeed.
+    async fn call(client: &Client, calls: usize) {
+        let calls = (0..calls).map(|_| client.call(Range::count(b"key")));
+        for answer in join_all(calls).await {
+            answer.expect("an answer");
+        }
+    }
+
+    #[tokio::test]
+    async fn calls_that_need_a_token_share_a_login() {
+        let (client, mut requests) = with_user().await;
+        let member = async {
+            answer_login(&mut requests).await;
+            for _ in 0..3 {
+                answer_range(&mut requests).await;
+            }
+        };
+        tokio::join!(call(&client, 3), member);
+    }
+
+    #[tokio::test]
+    async fn a_refused_token_is_replaced_once() {
+        let (client, mut requests) = with_user().await;
+        *lock(&client.token) = Some(MetadataValue::from_static("old"));
+        let member = async {
+            let (_, first) = requests.next::<Range>().await;
+            let (_, second) = requests.next::<Range>().await;
+            first.refuse("etcdserver: revision of auth store is old");
+            answer_login(&mut requests).await;
+            answer_range(&mut requests).await;
+            second.refuse("etcdserver: revision of auth store is old");
+            answer_range(&mut requests).await;
+        };
+        tokio::join!(call(&client, 2), member);
+    }
+
+    #[tokio::test]
+    async fn a_login_goes_on_when_its_caller_gives_up() {
+        let (client, mut requests) = with_user().await;
         let mut given_up = Box::pin(client.call(Range::count(b"key")));
         assert!((&mut given_up).now_or_never().is_none());
         let (_, reply) = requests.next::<Authenticate>().await;
@@ -308,12 +383,7 @@ mod tests {
             .await
             .expect("a token");
 
-        let member = async {
-            // Without another login.
-            let (_, reply) = requests.next::<Range>().await;
-            reply.answer(&RangeReply::default());
-        };
-        let (answer, ()) = tokio::join!(client.call(Range::count(b"key")), member);
-        answer.expect("an answer");
+        // Without another login.
+        tokio::join!(call(&client, 1), answer_range(&mut requests));
     }
 }
