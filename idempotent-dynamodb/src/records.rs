@@ -83,7 +83,7 @@ impl Records {
                 Swap::Absent => {}
             }
         }
-        Err(self.clock_was_set())
+        Err(self.no_expiry())
     }
 
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
@@ -158,7 +158,7 @@ impl Records {
             }
             expected = value;
         }
-        Err(self.clock_was_set())
+        Err(self.no_expiry())
     }
 
     /// Sends an update. `None`: the value is stored, but may expire too early. A renewal first reads when the record expires.
@@ -248,7 +248,7 @@ impl Records {
         let answer = self.read("idempotence").await;
         match (self.clock.now(), answer) {
             (Some(now), _) => Ok(now),
-            (None, Ok(_)) => Err(self.clock_was_set()),
+            (None, Ok(_)) => Err(self.no_time()),
             (None, Err(error)) if error.kind() == StoreErrorKind::Unknown => {
                 Err(error.with_kind(StoreErrorKind::NotApplied))
             }
@@ -318,12 +318,22 @@ impl Records {
         [number(ms), number(ms / 1000 + 1)]
     }
 
-    /// The clock of this machine was set or the record renewed during each request, or an answer has no `Date`.
-    fn clock_was_set(&self) -> StoreError {
+    /// The clock of this machine was set during the request, or its answer does not count.
+    fn no_time(&self) -> StoreError {
         let what =
-            "the clock of this machine or the record changed each time, or no answer has a date";
+            "the clock of this machine was set, or no answer has `Date` and `x-amzn-requestid`";
         let error = StoreError::new(StoreErrorKind::Unknown, what);
         error.reason("does not tell the time").place(self.place())
+    }
+
+    /// After each try the stored record may expire too early.
+    fn no_expiry(&self) -> StoreError {
+        let what =
+            "each time the clock of this machine was wrong, or another request renewed the record";
+        let error = StoreError::new(StoreErrorKind::Unknown, what);
+        error
+            .reason("may let the record expire too early")
+            .place(self.place())
     }
 }
 

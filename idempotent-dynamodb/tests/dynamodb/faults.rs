@@ -1,5 +1,6 @@
 //! Lost messages, refusals, and how many requests an operation costs.
 
+use std::error::Error as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -168,6 +169,46 @@ async fn the_date_of_another_server_does_not_count() {
     store.get("a").await.unwrap_err();
     let claimed = store.claim("a", &second, MINUTE).await.unwrap();
     assert_eq!(claimed, Claim::Taken(first));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_distinguishes_answers_without_a_time_from_lost_races() {
+    let value = bytes("value");
+    let texts = |error: idempotence::StoreError| {
+        assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
+        let source = error.source().map(ToString::to_string);
+        (error.to_string(), source.unwrap_or_default())
+    };
+
+    let proxy = Proxy::before("127.0.0.1:1");
+    proxy.answer("GetItem", 200, "{}");
+    let store = DynamoDbStore::new(&setup::client(&proxy.endpoint()), "undated");
+    let (error, source) = texts(store.claim("a", &value, MINUTE).await.unwrap_err());
+    assert_eq!(error, "the DynamoDB table undated does not tell the time");
+    assert!(
+        source.ends_with("no answer has `Date` and `x-amzn-requestid`"),
+        "{source}"
+    );
+
+    // Each time another renewal of this record was quicker.
+    let (store, proxy) = behind_proxy("races").await;
+    let quicker =
+        r#"{"__type":"ConditionalCheckFailedException","Item":{"stored_record":{"B":"dmFsdWU="}}}"#;
+    proxy.answer("UpdateItem", 400, quicker);
+    let (error, source) = texts(
+        store
+            .replace("a", &value, &value, MINUTE)
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(
+        error,
+        "the DynamoDB table races may let the record expire too early"
+    );
+    assert!(
+        source.contains("another request renewed the record"),
+        "{source}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

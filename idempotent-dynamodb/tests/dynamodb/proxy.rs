@@ -28,6 +28,8 @@ struct Shared {
     server: String,
     faults: Mutex<VecDeque<Fault>>,
     operations: Mutex<Vec<String>>,
+    /// An operation, and the status and the body of its answers.
+    answer: Mutex<Option<(&'static str, u16, &'static str)>>,
     /// The operation whose next request is delayed, and that request.
     delayed: Mutex<(Option<&'static str>, Vec<u8>)>,
 }
@@ -58,6 +60,11 @@ impl Proxy {
     /// What happens to the next requests, one after the other.
     pub(crate) fn next(&self, faults: impl IntoIterator<Item = Fault>) {
         self.shared.faults.lock().unwrap().extend(faults);
+    }
+
+    /// Answers all requests of this operation, with a wrong date. The server gets none of them.
+    pub(crate) fn answer(&self, operation: &'static str, status: u16, body: &'static str) {
+        *self.shared.answer.lock().unwrap() = Some((operation, status, body));
     }
 
     /// Delays the next request of this operation. The client gets no answer.
@@ -92,19 +99,18 @@ impl Shared {
                 delayed.1.clone_from(&request);
                 return Ok(());
             }
-            self.operations.lock().unwrap().push(name);
+            self.operations.lock().unwrap().push(name.clone());
+            let answer = *self.answer.lock().unwrap();
+            if let Some((_, status, body)) = answer.filter(|(operation, ..)| *operation == name) {
+                return write_answer(&mut client, status, body);
+            }
         }
         let fault = self.faults.lock().unwrap().pop_front();
         match fault {
             Some(Fault::LoseRequest) => return Ok(()),
             Some(Fault::Refuse(status, code)) => {
                 let body = format!(r#"{{"__type":"{code}","message":"by the proxy"}}"#);
-                let length = body.len();
-                return write!(
-                    client,
-                    "HTTP/1.1 {status} Refused\r\nContent-Type: application/x-amz-json-1.0\r\nConnection: close\r\n\
-                     Date: Fri, 01 Jan 2100 00:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
-                );
+                return write_answer(&mut client, status, &body);
             }
             Some(Fault::LoseReply) | None => {}
         }
@@ -122,6 +128,15 @@ impl Shared {
         server.read_to_end(&mut answer)?;
         Ok(answer)
     }
+}
+
+fn write_answer(client: &mut TcpStream, status: u16, body: &str) -> io::Result<()> {
+    let length = body.len();
+    write!(
+        client,
+        "HTTP/1.1 {status} By the proxy\r\nContent-Type: application/x-amz-json-1.0\r\nConnection: close\r\n\
+         Date: Fri, 01 Jan 2100 00:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
 }
 
 pub(crate) fn read_request(client: &mut TcpStream) -> io::Result<Vec<u8>> {
