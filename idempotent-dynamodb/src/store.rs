@@ -23,8 +23,9 @@ use crate::{doctor, listing, table};
 /// A store in a table of Amazon DynamoDB. A clone shares the connections.
 ///
 /// The clock of this machine does not count: the store takes the time from the answers of DynamoDB. A record lives longer than its
-/// time to live by the margin (two seconds, see [`with_margin`](Self::with_margin)) and a few seconds, because the unit of the answers'
-/// time is a second, and the clock of this machine may run wrong between two answers; never shorter. A record has at most 400 KB.
+/// time to live by the margin (two seconds, see [`with_margin`](Self::with_margin)) and up to 9.3 seconds, because the unit of the
+/// answers' time is a second, and the clock of this machine may run wrong between two answers; never shorter. A record has at most
+/// 400 KB.
 #[derive(Clone)]
 pub struct DynamoDbStore(Arc<Records>);
 
