@@ -138,7 +138,7 @@ impl Batches {
 }
 
 impl Queue {
-    /// Whether a caller may send its transaction itself, from now on: all others have their answers.
+    /// Whether a caller may send its transaction itself, from now on: none waits, and no request counts as unanswered.
     fn begin_lone(&mut self) -> bool {
         let is_free = !self.has_lone && self.unanswered == 0 && self.waiting.is_empty();
         self.has_lone |= is_free;

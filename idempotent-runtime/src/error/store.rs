@@ -39,14 +39,14 @@ struct StoreErrorParts {
 ///
 /// | the server says | the operation | what a call sees |
 /// | --- | --- | --- |
-/// | `TRYAGAIN`, `CLUSTERDOWN`, `LOADING`, `MASTERDOWN`, `READONLY`, `NOREPLICAS`, `MISCONF`, `BUSY`, connection refused | was not applied; on a cluster unknown | nothing, if it ends within the deadline; else `Unavailable`, and the body did not run |
+/// | `TRYAGAIN`, `CLUSTERDOWN`, `LOADING`, `MASTERDOWN`, `READONLY`, `NOREPLICAS`, `MISCONF`, `BUSY`, connection refused | was not applied; on a cluster unknown | nothing, if the cause ends within the deadline; else `Unavailable`, and the body did not run |
 /// | `NOSCRIPT` | was not applied | nothing: the script is sent again (`EVAL`) |
 /// | `OOM` | was not applied | a new key: `Unavailable`; a duplicate: its answer. A result that does not fit: the key stays taken for the `ttl` |
 /// | `NOAUTH`, `WRONGPASS`, `NOPERM`, `WRONGTYPE`, `CROSSSLOT`; `MOVED`, `ASK` with `redis://` | was not applied | `Misconfigured` at once (`WRONGTYPE`: `ForeignRecord`). A renewal and a result are tried until their time is over |
 /// | nothing, a broken connection, anything else | unknown | the claim is sent again with the same owner; a result is sent again, and the key is never released instead |
 /// | with `?replicas=n`: fewer replicas have the write | is stored, and may be lost | as above; in the end the claim is taken back, and the body does not run |
 /// | PostgreSQL 40001, 40P01, 55P03, MySQL 1205, 1213, MariaDB 1020, `SQLITE_BUSY` | was not applied | a store sends it three times (SQLite twenty); then `Unavailable`. With `tx`: roll back, and run the transaction again |
-/// | etcd: no leader, too many requests, a lost lease; DynamoDB: throttled, a transaction with the record | was not applied | nothing, if it ends within the deadline; else `Unavailable` |
+/// | etcd: no leader, too many requests, a lost lease; DynamoDB: throttled, a transaction with the record | was not applied | nothing, if the cause ends within the deadline; else `Unavailable` |
 /// | no such table, no permission, no such database | was not applied | `Misconfigured`; its source has the missing statements |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
