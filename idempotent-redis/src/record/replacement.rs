@@ -51,8 +51,7 @@ impl Replacement {
     }
 
     /// The reply to the operation: `1` if the value is replaced, nil if nothing is stored, `0` if the key must be read, else the stored
-    /// value. `None` if the server lost `IFEQ`, for example by a fail-over to an older server. Then it has changed nothing, and gets
-    /// the script from now on.
+    /// value. `None` if the server refused `IFEQ`: the script then finds out what is stored.
     pub(crate) fn reply(&self, op: &Op<'_>, reply: Reply) -> Option<Reply> {
         if !matches!(op.call, OpKind::SetIfEqual) {
             return Some(reply);
@@ -61,6 +60,8 @@ impl Replacement {
             Ok(Value::Okay) => Ok(Value::Int(1)),
             // Nothing is stored, or another value, or the new value after an earlier send.
             Ok(Value::Nil) => Ok(Value::Int(0)),
+            // A server without memory refuses every `SET` before it compares.
+            Err(SendError::Redis(error)) if error.code() == Some("OOM") => return None,
             Err(SendError::Redis(error)) if error.code() == Some("ERR") => {
                 self.has_ifeq.store(false, Ordering::Relaxed);
                 tracing::debug!(target: "idempotence", %error, "`SET … IFEQ` cannot be used: records are replaced by a script");
@@ -199,15 +200,31 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_error_of_a_full_server_and_of_another_type_is_kept() {
-        for (error, kind) in [
-            ("-OOM command not allowed\r\n", StoreErrorKind::Full),
-            ("-WRONGTYPE a list\r\n", StoreErrorKind::Misconfigured),
+    async fn a_full_server_says_whether_the_record_is_stored() {
+        let records = on("redis_version:8.4.0");
+        for (reply, expected) in [
+            // The command ran before, and its reply was lost.
+            (":1\r\n", Ok(Swap::Done)),
+            ("$-1\r\n", Ok(Swap::Absent)),
+            ("-OOM command not allowed\r\n", Err(StoreErrorKind::Full)),
         ] {
-            let server = Scripted::default().answers(&SET, &[error]);
-            let records = on("redis_version:8.4.0");
-            let refused = replace(&records, server, ["own", "new"], false).await;
-            assert_eq!(refused.expect_err("refused").kind(), kind);
+            let server = Scripted::default()
+                .answers(&SET, &["-OOM command not allowed\r\n"])
+                .answers(SCRIPT, &[reply]);
+            let swap = replace(&records, server, ["own", "new"], false).await;
+            assert_eq!(swap.map_err(|error| error.kind()), expected);
         }
+        let server = Scripted::default().answers(&SET, &["+OK\r\n"]);
+        let done = replace(&records, server, ["own", "new"], false).await;
+        assert_eq!(done.expect("a reply"), Swap::Done);
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_key_of_another_type_is_kept() {
+        let server = Scripted::default().answers(&SET, &["-WRONGTYPE a list\r\n"]);
+        let records = on("redis_version:8.4.0");
+        let refused = replace(&records, server, ["own", "new"], false).await;
+        let kind = refused.expect_err("refused").kind();
+        assert_eq!(kind, StoreErrorKind::Misconfigured);
     }
 }
