@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ::redis::Value;
+use ::redis::{RedisError, Value};
 
 use crate::client::connection_like::StoreClient;
+use crate::client::failure::is_forbidden;
 use crate::record::scripts::{
     REPLACE, REPLACE_AND_NOTIFY, REPLACE_AND_NOTIFY_REPLICATED, REPLACE_REPLICATED,
 };
@@ -61,14 +62,20 @@ impl Replacement {
             // Nothing is stored, or another value, or the new value after an earlier send.
             Ok(Value::Nil) => Ok(Value::Int(0)),
             // A server without memory refuses every `SET` before it compares.
-            Err(SendError::Redis(error)) if error.code() == Some("OOM") => return None,
-            Err(SendError::Redis(error)) if error.code() == Some("ERR") => {
-                self.has_ifeq.store(false, Ordering::Relaxed);
-                tracing::debug!(target: "idempotence", %error, "`SET … IFEQ` cannot be used: records are replaced by a script");
+            Err(SendError::Redis(error)) if matches!(error.code(), Some("ERR" | "OOM")) => {
+                self.note_refusal(&error);
                 return None;
             }
             reply => reply,
         })
+    }
+
+    /// Uses the script from now on if the server lost `IFEQ`, for example by a fail-over to an older server.
+    fn note_refusal(&self, error: &RedisError) {
+        if is_forbidden(error) {
+            self.has_ifeq.store(false, Ordering::Relaxed);
+            tracing::debug!(target: "idempotence", %error, "`SET … IFEQ` cannot be used: records are replaced by a script");
+        }
     }
 }
 
@@ -197,6 +204,19 @@ mod tests {
         let server = Scripted::default().answers(SCRIPT, &["$-1\r\n"]);
         let absent = replace(&records.clone(), server, ["own", "new"], false).await;
         assert_eq!(absent.expect("a reply"), Swap::Absent);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_refused_ifeq_once_gets_it_again() {
+        let records = on("redis_version:8.4.0");
+        let proxy = Scripted::default()
+            .answers(&SET, &["-ERR Connection timed out\r\n"])
+            .answers(SCRIPT, &[":1\r\n"]);
+        let done = replace(&records, proxy, ["own", "new"], false).await;
+        assert_eq!(done.expect("a reply"), Swap::Done);
+        let server = Scripted::default().answers(&SET, &["+OK\r\n"]);
+        let done = replace(&records, server, ["own", "new"], false).await;
+        assert_eq!(done.expect("a reply"), Swap::Done);
     }
 
     #[tokio::test]
