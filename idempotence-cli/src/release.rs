@@ -116,8 +116,8 @@ async fn wait_for_a_renewal(
     let wait = (first.lasts() / 4 * 3).saturating_sub(silent);
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, or has ended with `release = false`, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}: repeat this \
-             then. If the process is gone, or if you know the outcome, repeat this with --force",
+            "the call may be running, or has ended with `release = false`, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}. If your \
+             data says that the work is not done, repeat this then, or at once with --force if the process is gone or the call has ended",
             first.holder(),
             output::duration(wait)
         )));

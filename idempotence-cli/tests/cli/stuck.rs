@@ -43,11 +43,9 @@ fn a_killed_call_is_found_explained_refused_and_released(url: &str) {
 
     let refused = run(url, &["release", "orders.pay", &digits, "--yes"]);
     assert_eq!(refused.code, 4);
-    assert!(
-        refused.err.contains("repeat this with --force"),
-        "{}",
-        refused.err
-    );
+    let advice =
+        "If your data says that the work is not done, repeat this then, or at once with --force";
+    assert!(refused.err.contains(advice), "{}", refused.err);
     let dry = run(
         url,
         &["release", "orders.pay", &digits, "--force", "--dry-run"],
