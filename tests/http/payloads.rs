@@ -182,7 +182,7 @@ async fn the_payload_in_a_record_is_a_digest_of_the_key_and_the_request() {
     let key = Fingerprint::of(&("global", "a")).unwrap();
     let entry = store.get(&format!("idem:POST./orders:{key}")).await;
     let record = entry.unwrap().expect("a record").value;
-    // Processes of an earlier version, which share the store during a deploy, must write the same.
+    // Frozen: processes that share the store during a deploy must write the same.
     let digest = Sha256::digest(b"POST /orders?a=1\napplication/json\nraw\n{}");
     let parts = (Bytes(&[key.as_bytes(), &digest].concat()),);
     let expected = format!(" {} ", base64(Fingerprint::of(&parts).unwrap().as_bytes()));

@@ -49,8 +49,7 @@ pub(crate) fn running(head: &Head<'_>) -> Bytes {
 }
 
 /// Writes the record of a call that has ended, and whose work may be done or not. It has the key as the record of a running call
-/// has, and a version that does not know the mark reads it as such: its codec is `unencodable`, which says that no outcome can be
-/// written.
+/// has. Its codec is `unencodable`, which says that no outcome can be written.
 pub(crate) fn marked(head: &Head<'_>) -> Bytes {
     write(RecordState::Running, head, &Kept::Unknown)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! idem1 F fence=1763717400000000 attempt=2 open
-//! idem1 R owner=…
+//! idem2 R Dx4tPEtaaXiHlqW0w9Lh8A 1795253400250 33000 9f86d081..web-3:4242
 //! ```
 //!
 //! The last word is `open`, or `takeover` if the claim before had not ended, or `ended` after the end of the claim; then

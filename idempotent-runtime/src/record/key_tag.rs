@@ -1,12 +1,12 @@
 //! A few digits of the key of a record, which are in the record.
 //!
 //! ```text
-//! by=9f86d081..web-3:4242
+//! 9f86d081..web-3:4242
 //! ```
 //!
 //! Without TLS, a proxy or an attacker who drops or repeats one answer of the store makes every later answer the answer to another
-//! command. The digits show that a record belongs to another key. They are before the host, where a version that does not know them
-//! reads them as a part of its name, because no name of a host has two dots in a row.
+//! command. The digits show that a record belongs to another key. They are before the host, because no name of a host has two dots in a
+//! row.
 
 use crate::key::hex;
 

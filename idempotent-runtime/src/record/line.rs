@@ -34,8 +34,8 @@ impl<const N: usize> Line<N> {
         self.push(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Writes the host and this process id, as `host:pid`, after the digits of the key if the record has them. Then the host is cut, so
-    /// that earlier versions read both as the name of a host.
+    /// Writes the host and this process id, as `host:pid`, after the digits of the key if the record has them. Then the host is cut,
+    /// because both together are read as a host.
     pub(super) fn push_holder(&mut self, tag: Option<KeyTag>, process: u32) {
         let mut host = HOST.as_bytes();
         if let Some(tag) = tag {

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! idem1 S steps=2
-//! 0 flight src/trip.rs:14 187
-//! idem1 D owner=… payload=… since=… for=… by=… codec=json:ok:0:9f86d081
+//! 0 flight src/trip.rs:14 101
+//! idem2 D Dx4tPEtaaXiHlqW0w9Lh8A 1795253400250 33000 9f86d081..web-3:4242 - json:ok:0:9f86d081
 //! "LH 400"
-//! 1 hotel src/trip.rs:15 184
+//! 1 hotel src/trip.rs:15 98
 //! …
 //! ```
 //!

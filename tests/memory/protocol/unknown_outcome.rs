@@ -88,9 +88,8 @@ async fn other_errors_free_the_key_and_successes_are_recorded() {
     assert_eq!(pay(&guarded, never()).await, "already_done");
 }
 
-/// During a deploy old processes read the record. To them a call runs, so they do not run the body.
 #[tokio::test(start_paused = true)]
-async fn the_record_of_an_unknown_outcome_is_taken_for_a_running_call_by_old_versions() {
+async fn the_record_of_an_unknown_outcome_is_a_running_call_with_a_mark() {
     let guarded = Guarded::in_memory(Policy::new(secs(60)));
     pay(&guarded, async { Err(PayError::Timeout) }).await;
     let record = guarded.entry(1).await.unwrap().value;
