@@ -10,7 +10,7 @@ pub(crate) mod time;
 
 /// A database whose pools and transactions of sqlx 0.9 are accepted: `Postgres`, `MySql` (also for MariaDB) or `Sqlite`.
 ///
-/// The `Database` of this module extends it.
+/// `idempotence::sql::Database` extends it.
 pub trait SqlxDatabase: sqlx::Database + Run + Address {}
 
 impl<DB: sqlx::Database + Run + Address> SqlxDatabase for DB {}

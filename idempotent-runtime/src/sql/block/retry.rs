@@ -72,7 +72,8 @@ impl Retry {
     ///
     /// # Errors
     ///
-    /// The error of the last attempt.
+    /// The error of the last attempt. With [`with_row`](Self::with_row) an error does not prove that nothing was done, because an
+    /// earlier attempt may be committed: make the same call again.
     ///
     /// # Cancellation
     ///

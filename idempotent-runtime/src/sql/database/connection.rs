@@ -7,7 +7,8 @@ use super::SqlxDatabase;
 
 /// A transaction or a connection, from a pool or not. A `&mut` reference to it also implements this trait.
 ///
-/// So `tx`, `&mut tx` and `&mut *tx` are all accepted.
+/// So `tx`, `&mut tx` and `&mut *tx` are all accepted. A function for any database that calls `sql::insert_once`, `sql::transition` or
+/// `sql::versioned_update` needs the bound `C: AsConnection<Database: sql::Database>`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a transaction or a connection of sqlx 0.9, which this function needs",
     note = "with another library write the statement yourself, as the docs of `idempotence::sql` show; a transaction of another version of sqlx has the same name",
