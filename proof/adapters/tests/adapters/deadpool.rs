@@ -119,15 +119,14 @@ async fn the_row_uses_the_prepared_statements_of_the_pool() {
     let prepared = text(&mut tx, PREPARED).await;
     assert!(prepared.contains("INSERT INTO idempotence"), "{prepared}");
     tx.commit().await.unwrap();
-    drop(client);
-    // The one that the guard begins finds them.
-    let before = pool.get().await.unwrap().statement_cache.size();
+    // So does the one that the guard begins. Its own pool has prepared nothing before.
+    let pool = open_pool(&database.url, 1).await;
     let body = async |tx: &mut DeadpoolTransaction<Manager>| {
         Ok::<_, BeginError>(tx.statement_cache.size())
     };
     let call = database.paying(8).replay();
-    let found = call.run_in_new(&pool, Retry::with_row(), body).await;
-    assert_eq!(found.unwrap(), before);
+    let prepared = call.run_in_new(&pool, Retry::with_row(), body).await;
+    assert!(prepared.unwrap() > 0);
 }
 
 #[derive(Debug, thiserror::Error)]
