@@ -83,7 +83,7 @@ fn consequence(peek: &Peek) -> &'static str {
     match peek.state() {
         DuplicateState::Done | DuplicateState::Failed => "an equal call repeats the work",
         _ => {
-            "an equal call runs, unless it has a key of `also` that is taken, and repeats the work of a call that has ended"
+            "an equal call runs, and repeats the work if it was done. With `also`, all its keys must be free"
         }
     }
 }
