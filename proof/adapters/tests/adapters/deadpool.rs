@@ -129,6 +129,23 @@ async fn the_row_uses_the_prepared_statements_of_the_pool() {
     assert!(prepared.unwrap() > 0);
 }
 
+#[tokio::test]
+async fn a_session_without_its_prepared_statements_refuses_only_one_call() {
+    let database = Database::<DB>::new().await;
+    let pool = open_pool(&database.url, 1).await;
+    let call = async |order: u32| {
+        let body = async |_: &mut DeadpoolTransaction<Manager>| Ok::<(), BeginError>(());
+        let retry = Retry::with_row().tries(1);
+        database.paying(order).run_in_new(&pool, retry, body).await
+    };
+    call(1).await.unwrap();
+    let client = pool.get().await.unwrap();
+    client.batch_execute("DEALLOCATE ALL").await.unwrap();
+    drop(client);
+    call(2).await.unwrap_err();
+    call(3).await.unwrap();
+}
+
 #[derive(Debug, thiserror::Error)]
 enum BeginError {
     #[error("refused")]

@@ -4,23 +4,16 @@
 
 use std::ptr;
 
-use deadpool_postgres::{GenericClient, Manager, Pool, PoolError, Transaction};
-use tokio_postgres::{Error, Row};
+use deadpool_postgres::{Manager, Pool, PoolError, StatementCache, Transaction};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Error, Row};
 
 use super::{failed, fields, typed};
 use crate::sql::adapters::deadpool::DeadpoolTransaction;
 use crate::sql::driver::{ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value};
 
-driver!(
-    Transaction<'_>,
-    execute::<Transaction<'_>>,
-    query::<Transaction<'_>>
-);
-driver!(
-    &Transaction<'_>,
-    execute::<Transaction<'_>>,
-    query::<Transaction<'_>>
-);
+driver!(Transaction<'_>, execute, query);
+driver!(&Transaction<'_>, execute, query);
 driver!(DeadpoolTransaction<Manager>, execute_begun, query_begun);
 
 impl TransactionPool for Pool {
@@ -54,25 +47,22 @@ impl TransactionPool for Pool {
     }
 }
 
-/// Prepares the statement once for a connection.
-async fn execute<C: GenericClient>(
-    client: &C,
+async fn execute(
+    transaction: &Transaction<'_>,
     statement: &str,
     values: &[Value<'_>],
 ) -> Result<u64, Error> {
-    let (values, types): (Vec<_>, Vec<_>) = values.iter().map(typed).unzip();
-    let statement = client.prepare_typed_cached(statement, &types).await?;
-    client.execute(&statement, &values).await
+    let cache = &transaction.statement_cache;
+    execute_prepared(transaction.client(), cache, statement, values).await
 }
 
-async fn query<C: GenericClient>(
-    client: &C,
+async fn query(
+    transaction: &Transaction<'_>,
     statement: &str,
     values: &[Value<'_>],
 ) -> Result<Vec<Row>, Error> {
-    let (values, types): (Vec<_>, Vec<_>) = values.iter().map(typed).unzip();
-    let statement = client.prepare_typed_cached(statement, &types).await?;
-    client.query(&statement, &values).await
+    let cache = &transaction.statement_cache;
+    query_prepared(transaction.client(), cache, statement, values).await
 }
 
 async fn execute_begun(
@@ -80,7 +70,7 @@ async fn execute_begun(
     statement: &str,
     values: &[Value<'_>],
 ) -> Result<u64, Error> {
-    execute(transaction.object(), statement, values).await
+    execute_prepared(transaction, &transaction.statement_cache, statement, values).await
 }
 
 async fn query_begun(
@@ -88,5 +78,37 @@ async fn query_begun(
     statement: &str,
     values: &[Value<'_>],
 ) -> Result<Vec<Row>, Error> {
-    query(transaction.object(), statement, values).await
+    query_prepared(transaction, &transaction.statement_cache, statement, values).await
+}
+
+/// Prepares the statement once for a connection.
+async fn execute_prepared(
+    client: &Client,
+    cache: &StatementCache,
+    statement: &str,
+    values: &[Value<'_>],
+) -> Result<u64, Error> {
+    let (values, types): (Vec<_>, Vec<_>) = values.iter().map(typed).unzip();
+    let statement = cache.prepare_typed(client, statement, &types).await?;
+    let changed = client.execute(&statement, &values).await;
+    changed.inspect_err(|error| forget_lost(cache, error))
+}
+
+async fn query_prepared(
+    client: &Client,
+    cache: &StatementCache,
+    statement: &str,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, Error> {
+    let (values, types): (Vec<_>, Vec<_>) = values.iter().map(typed).unzip();
+    let statement = cache.prepare_typed(client, statement, &types).await?;
+    let rows = client.query(&statement, &values).await;
+    rows.inspect_err(|error| forget_lost(cache, error))
+}
+
+/// A session loses its prepared statements by `DISCARD ALL`: the next call prepares them again.
+fn forget_lost(cache: &StatementCache, error: &Error) {
+    if error.code() == Some(&SqlState::UNDEFINED_PSTATEMENT) {
+        cache.clear();
+    }
 }
