@@ -101,13 +101,13 @@ impl<DB: Database> SqlStore<DB> {
     ///
     /// * `session`, in every version. Each connection keeps its session, so `default_pool_size` is at least the sum of the
     ///   `max_connections` of all your pools: a connection beyond it waits for `query_wait_timeout` (120 s), and fails.
-    /// * `transaction`, from 1.21 on, with `max_prepared_statements` above 0 and sqlx's statement cache on:
-    ///   `statement-cache-capacity=0` costs one more round trip for each statement, and closes none. A `SET` of one client stays in a
-    ///   session that all share, and [`connect`](Self::connect) sets a `lock_timeout`: so make the pool yourself, without
+    /// * `transaction`, from 1.21 on, with `max_prepared_statements` above 0 (the default is 0, from 1.24 on 200) and sqlx's statement
+    ///   cache on: `statement-cache-capacity=0` costs one more round trip for each statement, and closes none. A `SET` of one client
+    ///   stays in a session that all share, and [`connect`](Self::connect) sets a `lock_timeout`: so make the pool yourself, without
     ///   `after_connect`, and set it by `ALTER ROLE … SET lock_timeout = '1s'`. The statement of a batch sets its own.
     ///
-    /// Before 1.21 the mode `transaction` may run a prepared statement in a session that does not know it, or that knows another
-    /// by its name. No setting of sqlx changes this: it prepares in one request, and executes in the next.
+    /// Without `max_prepared_statements` the mode `transaction` may run a prepared statement in a session that does not know it, or
+    /// that knows another by its name. No setting of sqlx changes this: it prepares in one request, and executes in the next.
     pub fn new(pool: Pool<DB>) -> Self {
         let purging = Some(Purging::every(purge::PERIOD, &pool));
         let store = Self {
