@@ -64,12 +64,13 @@ fn unknown_scheme(url: &str) -> SetupError {
     };
     let more = UrlScheme::all().flat_map(UrlScheme::schemes);
     let more = more.filter(|scheme| feature_of(scheme).is_none());
-    let more: Vec<_> = more.map(|scheme| format!(", `{scheme}://…`")).collect();
+    let more: Vec<_> = more.map(|scheme| format!("`{scheme}://…`, ")).collect();
     let more = more.concat();
     SetupError::new(format!(
-        "{what}: write `memory:`, `redis://host:port/` (also `rediss`, `redis-cluster`, `redis-sentinel`), \
+        "{what}: write `memory:`, {more}or with the feature of its name \
+         `redis://host:port/` (also `redis-cluster`, `redis-sentinel`; `rediss` with `redis-rustls`), \
          `postgres://host:port/database`, `mysql://host:port/database`, `sqlite:file`, `etcd://host:port`, \
-         `dynamodb://table`, each with the feature of its name{more}, in small letters"
+         `dynamodb://table`, in small letters"
     ))
 }
 
@@ -149,7 +150,12 @@ mod tests {
             "postgres2:",
         ] {
             let text = connect(url).await.expect_err(url).to_string();
-            for scheme in ["`memory:`", "`etcd://", "with the feature of its name"] {
+            for scheme in [
+                "`memory:`",
+                "with the feature of its name `redis://",
+                "`rediss` with `redis-rustls`",
+                "`etcd://",
+            ] {
                 assert!(text.contains(scheme), "{text}");
             }
             assert!(!text.contains("s3cret"), "{text}");

@@ -51,7 +51,7 @@ impl UrlScheme {
     ///
     /// # Panics
     ///
-    /// If a store of this crate has one of the schemes, such as `redis`, also without its feature. In
+    /// If a store of this crate has one of the schemes, also without its feature, or if one begins with `redis`, `valkey` or `unix`. In
     /// [`register_url_scheme!`](crate::register_url_scheme) that does not compile.
     pub const fn new(
         name: &'static str,
@@ -62,7 +62,7 @@ impl UrlScheme {
         while let [scheme, others @ ..] = rest {
             assert!(
                 !is_built_in(scheme),
-                "a store of the crate `idempotence` has this scheme of a URL: choose another"
+                "a store of the crate `idempotence` has this scheme of a URL, or this one begins with `redis`, `valkey` or `unix`: choose another"
             );
             rest = others;
         }
@@ -186,6 +186,8 @@ mod tests {
             &["redis"][..],
             &["map", "rediss-cluster"],
             &["valkeys"],
+            &["redisearch"],
+            &["unixodbc"],
             &["postgresql"],
             &["memory"],
             &["etcds", "map"],
