@@ -76,7 +76,7 @@ async fn every_version_of_pgbouncer_may_share_sessions() {
         for round in 1..=5 {
             // The first call pays, the second finds the row.
             for receipt in 1..=2 {
-                let mut tx = session.begin().await.unwrap();
+                let tx = session.begin().await.unwrap();
                 let paid = pay(&database.handle, &tx, 10 * client + round, receipt).await;
                 assert_eq!(paid.unwrap(), 1);
                 commit(tx).await.unwrap();
