@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::mutation::mutation;
+use crate::protocol::permit::LastHolder;
 use crate::protocol::seen::SeenRecord;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -55,6 +56,7 @@ pub(crate) struct LineAnswer {
     pub(crate) record: Arc<SeenRecord>,
     pub(crate) holders: usize,
     pub(crate) at: Instant,
+    pub(crate) holder: LastHolder,
 }
 
 /// The place of a call in the line of its key. Dropping it leaves the line.
@@ -153,6 +155,12 @@ impl Place {
         let is_younger = line.answers.wrapping_sub(self.answers_before) > 1;
         let last = line.last.clone().filter(|_| is_younger);
         last.filter(|answer| answer.at.elapsed() < self.patience)
+    }
+
+    /// The holder that the last answer of the store names.
+    pub(crate) fn last_holder(&self) -> LastHolder {
+        let all = self.lines.lock();
+        all.lines.get(&self.key)?.last.as_ref()?.holder.clone()
     }
 
     /// Leaves the notifications for the next first call.

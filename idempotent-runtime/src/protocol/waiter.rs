@@ -170,7 +170,8 @@ impl Waiter {
         if mutation!(KeepsNoLine) {
             return Ok(());
         }
-        let patience = call.shared.deadline() + LONGEST_SILENCE;
+        let deadline = call.shared.deadline();
+        let patience = first_try(deadline) + deadline + LONGEST_SILENCE;
         let place = Place::new(call.shared.lines(), &call.key(), patience);
         if !self.place.insert(Box::new(place)).is_behind() {
             return Ok(());
@@ -194,6 +195,7 @@ impl Waiter {
             record: Arc::clone(record),
             holders: duplicate.map_or(1, Duplicate::holders),
             at,
+            holder: self.last_holder.clone(),
         })
     }
 
@@ -202,7 +204,11 @@ impl Waiter {
         let Some(place) = &self.place else {
             return Ok(());
         };
-        if let Some(hints) = place.turn(until).await {
+        let hints = place.turn(until).await;
+        // Without it, this call would know no holder if the store does not answer now.
+        let known = [self.last_holder.take(), place.last_holder()];
+        self.last_holder = known.into_iter().flatten().max_by_key(|(_, until)| *until);
+        if let Some(hints) = hints {
             self.poll_limiter.set_hints(hints);
             return Ok(());
         }
@@ -248,6 +254,6 @@ impl Drop for Waiter {
 /// A waiter that times out polls once more unless its last answer is younger than this, which prevents a stampede of final polls.
 const FRESH_ANSWER: Duration = Duration::from_millis(25);
 
-/// Longer than the pause between two polls. The first call of a line that is silent for so long, and for the deadline of an answer, is not
-/// polled.
+/// Longer than the pause between two polls. The first call of a line that is silent for so long, and for the two claims that a store
+/// leaves without an answer, is not polled.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);

@@ -17,6 +17,7 @@ fn answer() -> LineAnswer {
         record: Arc::new(record),
         holders: 3,
         at: Instant::now(),
+        holder: None,
     }
 }
 

@@ -1,12 +1,14 @@
 //! The line of the calls of one process that wait for a permit of one key.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore};
-use idempotent_runtime::{MemoryStore, Renew, StoreErrorKind};
+use idempotent_runtime::{
+    Idempotency, MemoryStore, OnStoreError, Policy, Release, Renew, StoreErrorKind,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{free, held, holders, nothing, policy, two_processes};
@@ -170,4 +172,74 @@ async fn calls_in_a_line_do_not_wait_for_the_deadline_of_each_other() {
     );
     let took = began.elapsed();
     assert!((secs(8)..secs(20)).contains(&took), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_behind_in_a_line_wait_on_in_an_outage_while_the_leases_of_the_holders_last() {
+    for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let policy = policy().on_store_error(on_store_error).wait(secs(60));
+        let here = Guarded::on(store.clone(), policy);
+        let all = [held(&here).await, held(&here).await, held(&here).await];
+        let there = here.elsewhere();
+        let bodies = Cell::new(0);
+        let run = async |wait| {
+            let policy = policy.wait(secs(wait));
+            let body = async {
+                bodies.set(bodies.get() + 1);
+                Ok(())
+            };
+            let guarded = Guarded {
+                policy,
+                ..there.clone()
+            };
+            guarded.run(1, body).await.map_err(Failed::refusal)
+        };
+        let outage = async {
+            sleep(secs(1)).await;
+            store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+            sleep(secs(4)).await;
+            assert_eq!(bodies.get(), 0, "{on_store_error:?}");
+            store.heal();
+            for permit in all {
+                permit.settle(true).await;
+            }
+        };
+        // The time of the first call, and of one behind it, ends in the outage.
+        let ended = tokio::join!(run(2), run(60), run(3), run(60), outage);
+        for ended in [ended.0, ended.2] {
+            assert_eq!(ended.unwrap_err().code(), "in_progress");
+        }
+        ended.1.unwrap();
+        ended.3.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_call_of_a_line_stays_the_first_while_the_store_hangs() {
+    let faulty = FaultyStore::new(MemoryStore::new());
+    let store = CountingStore::new(faulty.clone());
+    let policy = Policy::new(secs(120)).release(Release::Always).permits(3);
+    let here = Guarded::on(store.clone(), policy.wait(secs(60)));
+    let all = [held(&here).await, held(&here).await, held(&here).await];
+    let patient = Idempotency::builder(here.store.clone()).deadline(secs(8));
+    let there = Guarded {
+        idempotency: patient.build().unwrap(),
+        ..here.clone()
+    };
+    let outage = async {
+        sleep(secs(1)).await;
+        faulty.always_all(Fault::Hang);
+        store.reset();
+        sleep(secs(25)).await;
+        assert_eq!(store.counts().claim_any, 1, "a call sends it once");
+        faulty.heal();
+        for permit in all {
+            permit.settle(true).await;
+        }
+    };
+    let (first, second, ()) =
+        tokio::join!(there.run(1, nothing()), there.run(1, nothing()), outage);
+    first.unwrap();
+    second.unwrap();
 }
