@@ -1,4 +1,5 @@
-//! The calls of one process that wait for a permit of one key stand in a line, in the order in which they were made.
+//! The calls of one process that wait for a permit of one key stand in a line, in the order in which they were made. Calls with different
+//! numbers of permits have different lines: what is taken for one may be free for the other.
 //!
 //! Only the first call of a line asks the store. When it has a permit, is refused or is dropped, the next call is the first. A call
 //! that finds a line goes to its end, and asks the store when it is the first. If the store does not answer, the line ends, and each of
@@ -20,7 +21,7 @@ use crate::protocol::permit::LastHolder;
 use crate::protocol::seen::SeenRecord;
 use crate::sync::{Mutex, MutexGuard};
 
-/// The lines of a handle, by the keys. A key that no call waits for has no line.
+/// The lines of a handle, by the keys and the numbers of permits. A key that no call waits for has no line.
 #[derive(Default)]
 pub(crate) struct Lines(Mutex<AllLines>);
 
@@ -28,7 +29,7 @@ pub(crate) struct Lines(Mutex<AllLines>);
 struct AllLines {
     /// How many places were made.
     made: u64,
-    lines: HashMap<Box<str>, Line>,
+    lines: HashMap<(Box<str>, u8), Line>,
 }
 
 #[derive(Default)]
@@ -62,7 +63,7 @@ pub(crate) struct LineAnswer {
 /// The place of a call in the line of its key. Dropping it leaves the line.
 pub(crate) struct Place {
     lines: Arc<Lines>,
-    key: Box<str>,
+    key: (Box<str>, u8),
     number: u64,
     woken: Arc<Notify>,
     /// How many answers the line had when this call was made.
@@ -73,14 +74,15 @@ pub(crate) struct Place {
 
 impl Place {
     /// The place of a call that is made now. It is not in the line yet.
-    pub(crate) fn new(lines: &Arc<Lines>, key: &str, patience: Duration) -> Self {
+    pub(crate) fn new(lines: &Arc<Lines>, key: &str, permits: u8, patience: Duration) -> Self {
+        let key = (key.into(), permits);
         let mut all = lines.lock();
         all.made += 1;
-        let (number, line) = (all.made, all.lines.get(key));
+        let (number, line) = (all.made, all.lines.get(&key));
         Self {
             answers_before: line.map_or(0, |line| line.answers),
             lines: Arc::clone(lines),
-            key: key.into(),
+            key,
             number,
             woken: Arc::default(),
             patience,

@@ -172,7 +172,8 @@ impl Waiter {
         }
         let deadline = call.shared.deadline();
         let patience = first_try(deadline) + deadline + LONGEST_SILENCE;
-        let place = Place::new(call.shared.lines(), &call.key(), patience);
+        let permits = call.policy.most_holders().unwrap_or(1);
+        let place = Place::new(call.shared.lines(), &call.key(), permits, patience);
         if !self.place.insert(Box::new(place)).is_behind() {
             return Ok(());
         }

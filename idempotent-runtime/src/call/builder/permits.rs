@@ -13,8 +13,8 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// their calls can overtake a call until its `wait` ends. A call that does not wait gets a free permit also if others wait. A call does not see all permits at one instant, so it may be refused although one
     /// became free a moment before. The permit of a call whose process dies is free after its lease.
     ///
-    /// Of calls with different numbers each compares with its own: after a change the larger number may run until its calls have ended.
-    /// A setting of the [endpoint](crate::Settings) replaces the number.
+    /// Of calls with different numbers each compares with its own, and they do not wait for each other's turn: after a change the larger
+    /// number may run until its calls have ended. A setting of the [endpoint](crate::Settings) replaces the number.
     ///
     /// Round trips before the body: 1; 3 if the first permit is taken, and more if others take the free ones; 2 for a refused call. The
     /// second reads all other permits at once.

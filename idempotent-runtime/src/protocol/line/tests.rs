@@ -25,7 +25,7 @@ fn answer() -> LineAnswer {
 fn line(calls: usize) -> (Arc<Lines>, Vec<Place>) {
     let lines = Arc::new(Lines::default());
     let places: Vec<_> = (0..calls)
-        .map(|_| Place::new(&lines, "key", PATIENCE))
+        .map(|_| Place::new(&lines, "key", 3, PATIENCE))
         .collect();
     assert_eq!(places[0].note_refused(answer()), Some(1));
     (lines, places)
@@ -139,7 +139,7 @@ async fn all_calls_ask_when_their_line_ends() {
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_time_ends_gets_an_answer_that_was_asked_after_the_call_was_made() {
     let (lines, places) = line(1);
-    let late = Place::new(&lines, "key", PATIENCE);
+    let late = Place::new(&lines, "key", 3, PATIENCE);
     assert!(late.is_behind());
     let soon = Instant::now() + Duration::from_millis(10);
     assert!(late.turn(soon).await.is_none());

@@ -243,3 +243,21 @@ async fn the_first_call_of_a_line_stays_the_first_while_the_store_hangs() {
     first.unwrap();
     second.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn calls_with_different_numbers_of_permits_do_not_wait_for_each_other() {
+    let here = Guarded::in_memory(policy().wait(secs(60)));
+    let all = [held(&here).await, held(&here).await, held(&here).await];
+    let mut waiting = Box::pin(here.run(1, nothing()));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let more = Guarded {
+        policy: policy().permits(5).wait(secs(60)),
+        ..here.clone()
+    };
+    let ran = timeout(secs(1), more.run(1, nothing())).await;
+    ran.expect("two permits are free for it").unwrap();
+    for permit in all {
+        permit.settle(true).await;
+    }
+    waiting.await.unwrap();
+}
