@@ -48,7 +48,8 @@ impl Waiter {
             };
             let (lease, asked_until) = (Arc::clone(&self.lease), Instant::now());
             self.last_holder = taken.holder(asked_until);
-            if let Err(refusal) = self.pause(&lease, taken, asked_until).await {
+            let pause = self.pause(&lease, taken, asked_until, true);
+            if let Err(refusal) = pause.await {
                 return Some(Err(refusal));
             }
         }

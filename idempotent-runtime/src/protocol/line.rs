@@ -102,10 +102,18 @@ impl Place {
         if line.first != self.number {
             return None;
         }
-        line.silent_at = Some(Instant::now() + self.patience);
         line.answers = line.answers.wrapping_add(1);
         line.last = Some(answer);
-        Some(u32::try_from(line.calls.len()).unwrap_or(u32::MAX))
+        Some(self.give_sign(line))
+    }
+
+    /// Notes that the store does not answer this call. Returns how many calls are in the line if this call is the first; `None` if it is
+    /// not.
+    pub(crate) fn note_unanswered(&self) -> Option<u32> {
+        let mut all = self.lines.lock();
+        let line = all.lines.get_mut(&self.key);
+        let line = line.filter(|line| line.first == self.number)?;
+        Some(self.give_sign(line))
     }
 
     /// Enters the line, and waits until this call may ask the store. `None`: no time remains. The notifications are those of the call
@@ -183,6 +191,12 @@ impl Place {
             drop(all);
             wake(ended.into_iter().flat_map(|line| line.calls.into_values()));
         }
+    }
+
+    /// A sign of life of the first call. Returns how many calls are in the line.
+    fn give_sign(&self, line: &mut Line) -> u32 {
+        line.silent_at = Some(Instant::now() + self.patience);
+        u32::try_from(line.calls.len()).unwrap_or(u32::MAX)
     }
 
     fn enter<'a>(&self, all: &'a mut AllLines) -> &'a mut Line {

@@ -150,12 +150,12 @@ impl Waiter {
             };
             let asked_until = Instant::now();
             let verdict = self.judge(&mut claim, answer, asked_until)?;
-            let taken = match verdict {
+            let (taken, is_answer) = match verdict {
                 Verdict::Won(guard) => {
                     drop(claim);
                     return Ok(Held::new(lease, guard));
                 }
-                Verdict::StillTaken(taken) => taken,
+                Verdict::StillTaken(taken) => (taken, false),
                 Verdict::Taken(taken) => match self.next_slot(taken).await {
                     Ok(slot) => {
                         claim.defuse();
@@ -165,11 +165,12 @@ impl Waiter {
                     }
                     Err(taken) => {
                         self.last_holder = taken.holder(asked_until);
-                        taken
+                        (taken, true)
                     }
                 },
             };
-            let changed = self.pause(&lease, taken, asked_until).await?;
+            let pause = self.pause(&lease, taken, asked_until, is_answer);
+            let changed = pause.await?;
             first_sent = claim.defuse();
             drop(claim);
             if first_sent.is_none() {

@@ -135,12 +135,13 @@ impl Waiter {
     }
 
     /// Waits until the call may claim again. Returns the slot that has changed, if it is known; the refusal, if no time to wait
-    /// remains.
+    /// remains. The store has given the answer `taken` now, or before it stopped answering.
     pub(crate) async fn pause(
         &mut self,
         lease: &Arc<Lease>,
         taken: TakenKey,
         asked_until: Instant,
+        is_answer: bool,
     ) -> Result<Option<u8>, Refusal> {
         let TakenKey { record, refusal } = taken;
         if let Some(until) = self.wait_limit(&refusal) {
@@ -148,7 +149,15 @@ impl Waiter {
             lease
                 .in_flight()
                 .set_phase(Phase::Waiting(Arc::clone(&record)));
-            let changed = match self.calls_in_line(&record, &refusal, asked_until) {
+            let calls = match &self.place {
+                Some(place) if is_answer => {
+                    place.note_refused(self.answer(&record, &refusal, asked_until))
+                }
+                // The claim of this call may have a permit, so the call asks the store, whether it is the first or not.
+                Some(place) => Some(place.note_unanswered().unwrap_or(1)),
+                None => Some(1),
+            };
+            let changed = match calls {
                 Some(calls) => self.poll_limiter.pause(lease, until, calls).await,
                 None => self.wait_for_turn(until).await.map(|()| None)?,
             };
@@ -181,23 +190,15 @@ impl Waiter {
         self.wait_for_turn(until).await
     }
 
-    /// How many calls wait until this call has polled the store; `None` if another call of the line polls it.
-    fn calls_in_line(
-        &self,
-        record: &Arc<SeenRecord>,
-        refusal: &Refusal,
-        at: Instant,
-    ) -> Option<u32> {
-        let Some(place) = &self.place else {
-            return Some(1);
-        };
+    /// The answer of the store for the other calls of the line.
+    fn answer(&self, record: &Arc<SeenRecord>, refusal: &Refusal, at: Instant) -> LineAnswer {
         let duplicate = refusal.plain_error().and_then(Error::duplicate);
-        place.note_refused(LineAnswer {
+        LineAnswer {
             record: Arc::clone(record),
             holders: duplicate.map_or(1, Duplicate::holders),
             at,
             holder: self.last_holder.clone(),
-        })
+        }
     }
 
     /// Waits until this call may ask the store: it is the first of its line, or no time remains, and the line has no fresh answer for it.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotence::testkit::{CountingStore, Fault, FaultyStore};
+use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Idempotency, MemoryStore, OnStoreError, Policy, Release, Renew, StoreErrorKind,
 };
+use support::required_only::RequiredOnly;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{free, held, holders, nothing, policy, two_processes};
@@ -260,4 +261,36 @@ async fn calls_with_different_numbers_of_permits_do_not_wait_for_each_other() {
         permit.settle(true).await;
     }
     waiting.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_claim_may_have_a_permit_does_not_wait_for_its_turn() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let policy = policy().permits(1).wait(secs(60));
+    let here = Guarded::on(RequiredOnly(store.clone()), policy);
+    let permit = held(&here.elsewhere()).await;
+    let mut unpolled = Box::pin(here.run(1, nothing()));
+    timeout(secs(1), &mut unpolled).await.unwrap_err();
+    let network = async {
+        // Meanwhile the other call becomes the first of the line.
+        sleep(secs(4)).await;
+        permit.settle(true).await;
+        store.next(Op::Claim, Fault::ApplyThenHang);
+        while store.remaining_faults() > 0 {
+            assert!(unpolled.as_mut().now_or_never().is_none());
+            sleep(millis(1)).await;
+        }
+        store.always_all(Fault::Fail(StoreErrorKind::NotApplied));
+        let heals = async {
+            sleep(secs(2)).await;
+            store.heal();
+        };
+        tokio::join!(unpolled, heals).0.unwrap();
+    };
+    let began = Instant::now();
+    let (ran, ()) = tokio::join!(here.run(1, nothing()), network);
+    ran.unwrap();
+    // The lease of the claim lasts for five seconds more.
+    let took = began.elapsed();
+    assert!(took < secs(10), "{took:?}");
 }
