@@ -6,7 +6,8 @@
 //! its calls asks the store itself: one after another they would wait for as many deadlines.
 //!
 //! A first call whose future nobody polls gives no sign of life. After a time any other call of the line ends its turn. If it is polled
-//! again, it asks the store once, and stands in the line again, by its number.
+//! again, it asks the store once, and stands in the line again, by its number. A call that was not polled for that time does not become
+//! the first while another call is polled.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -34,17 +35,24 @@ struct AllLines {
 
 #[derive(Default)]
 struct Line {
-    /// The calls by their numbers, and what wakes them.
-    calls: BTreeMap<u64, Arc<Notify>>,
+    /// The calls by their numbers.
+    calls: BTreeMap<u64, Standing>,
     /// The number of the call that asks the store.
     first: u64,
-    /// From then on the first call counts as not polled. `None` before the first call has given a sign of life.
+    /// From then on the first call counts as not polled.
     silent_at: Option<Instant>,
     /// How many answers the first calls got, and the last of them.
     answers: u32,
     last: Option<LineAnswer>,
     /// The notifications of the store for the next first call.
     hints: Hints,
+}
+
+/// A call in its line.
+struct Standing {
+    woken: Arc<Notify>,
+    /// When the call was last seen to be polled.
+    polled_at: Instant,
 }
 
 /// The notifications of each slot of a key.
@@ -140,21 +148,23 @@ impl Place {
             return Ok(Hints::new());
         };
         let now = Instant::now();
+        self.stand(line, now);
         let silent_at = *line.silent_at.get_or_insert(now + self.patience);
         let is_silent = silent_at <= now && line.first != self.number;
         let next = (is_silent && !mutation!(WaitsForUnpolled)).then(|| {
             let first = line.first;
             line.calls.remove(&first);
-            line.pass_on()
+            line.pass_on(self.patience)
         });
         if line.first == self.number {
-            line.silent_at = Some(now + self.patience);
+            self.give_sign(line);
             return Ok(std::mem::take(&mut line.hints));
         }
-        let look_at = line.silent_at.unwrap_or(now + self.patience);
+        // Often enough to be seen as polled.
+        let look_at = line.silent_at.unwrap_or(silent_at);
         drop(all);
         wake(next.flatten());
-        Err(look_at)
+        Err(look_at.min(now + self.patience / 2))
     }
 
     /// The last answer of the store to a call of the line, if it was asked after this call was made.
@@ -189,7 +199,8 @@ impl Place {
         if line.is_some_and(|line| line.first == self.number) {
             let ended = all.lines.remove(&self.key);
             drop(all);
-            wake(ended.into_iter().flat_map(|line| line.calls.into_values()));
+            let calls = ended.into_iter().flat_map(|line| line.calls.into_values());
+            wake(calls.map(|call| call.woken));
         }
     }
 
@@ -204,19 +215,29 @@ impl Place {
         if line.calls.is_empty() {
             line.first = self.number;
         }
-        let woken = || Arc::clone(&self.woken);
-        line.calls.entry(self.number).or_insert_with(woken);
+        self.stand(line, Instant::now());
         line
+    }
+
+    /// Notes that this call is polled.
+    fn stand(&self, line: &mut Line, polled_at: Instant) {
+        let woken = Arc::clone(&self.woken);
+        line.calls
+            .insert(self.number, Standing { woken, polled_at });
     }
 }
 
 impl Line {
-    /// Makes the call that was made first the first of the line. Returns what wakes it.
-    fn pass_on(&mut self) -> Option<Arc<Notify>> {
-        self.silent_at = None;
-        let (number, woken) = self.calls.first_key_value()?;
+    /// Makes the call that was made first the first of the line, of those that are polled. Returns what wakes it.
+    fn pass_on(&mut self, patience: Duration) -> Option<Arc<Notify>> {
+        let now = Instant::now();
+        let is_polled = |call: &Standing| now < call.polled_at + patience;
+        let mut calls = self.calls.iter();
+        let next = calls.find(|(_, call)| is_polled(call));
+        let (number, next) = next.or_else(|| self.calls.iter().next())?;
+        self.silent_at = Some(now + patience);
         self.first = *number;
-        Some(Arc::clone(woken))
+        Some(Arc::clone(&next.woken))
     }
 }
 
@@ -239,7 +260,7 @@ impl Drop for Place {
         };
         line.calls.remove(&self.number);
         let is_first = line.first == self.number;
-        let next = is_first.then(|| line.pass_on()).flatten();
+        let next = is_first.then(|| line.pass_on(self.patience)).flatten();
         let is_empty = line.calls.is_empty();
         let ended = is_empty.then(|| all.lines.remove(&self.key));
         drop(all);

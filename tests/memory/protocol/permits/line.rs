@@ -86,7 +86,7 @@ async fn a_call_that_does_not_wait_asks_the_store_also_behind_a_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_polled_does_not_hold_up_the_calls_behind_it() {
-    for unpolled in 1..4 {
+    for unpolled in [1, 3, 50] {
         let here = Guarded::in_memory(policy().wait(secs(60)));
         let all = [held(&here).await, held(&here).await, held(&here).await];
         let mut calls: Vec<_> = (0..unpolled)
@@ -101,7 +101,7 @@ async fn a_call_that_is_not_polled_does_not_hold_up_the_calls_behind_it() {
                 permit.settle(true).await;
             }
         };
-        let (ran, ()) = tokio::join!(timeout(secs(30), here.run(1, nothing())), ends);
+        let (ran, ()) = tokio::join!(timeout(secs(5), here.run(1, nothing())), ends);
         ran.expect("the line moves on").unwrap();
         for ran in join_all(calls).await {
             ran.unwrap();
