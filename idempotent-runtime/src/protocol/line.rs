@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::mutation::mutation;
 use crate::protocol::permit::LastHolder;
+use crate::protocol::poll_limiter::LONGEST_PAUSE;
 use crate::protocol::seen::SeenRecord;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -167,14 +168,14 @@ impl Place {
         Err(look_at.min(now + self.patience / 2))
     }
 
-    /// The last answer of the store to a call of the line, if it was asked after this call was made.
+    /// The last answer of the store to a call of the line, if it was asked after this call was made and is fresh.
     pub(crate) fn last_answer(&self) -> Option<LineAnswer> {
         let all = self.lines.lock();
         let line = all.lines.get(&self.key)?;
         // The store may have got the first of them before this call was made.
         let is_younger = line.answers.wrapping_sub(self.answers_before) > 1;
         let last = line.last.clone().filter(|_| is_younger);
-        last.filter(|answer| answer.at.elapsed() < self.patience)
+        last.filter(|answer| answer.at.elapsed() < LONGEST_PAUSE)
     }
 
     /// The holder that the last answer of the store names.

@@ -117,4 +117,5 @@ const BURST: u32 = 2;
 const CAPACITY: Duration = Duration::from_millis(140 * BURST as u64);
 /// How many calls of a line count at most.
 const MOST_OFTEN: u32 = 4;
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause between two polls, without its jitter.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -294,3 +294,26 @@ async fn a_call_whose_claim_may_have_a_permit_does_not_wait_for_its_turn() {
     let took = began.elapsed();
     assert!(took < secs(10), "{took:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_wait_ends_is_not_refused_by_an_old_answer() {
+    let here = Guarded::in_memory(policy().wait(secs(60)));
+    let all = [held(&here).await, held(&here).await, held(&here).await];
+    let mut unpolled = Box::pin(here.run(1, nothing()));
+    let short = Guarded {
+        policy: policy().wait(millis(2500)),
+        ..here.clone()
+    };
+    let mut waiting = Box::pin(short.run(1, nothing()));
+    // The answers after the first are younger than the call that waits.
+    for _ in 0..8 {
+        assert!(unpolled.as_mut().now_or_never().is_none());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        sleep(millis(150)).await;
+    }
+    for permit in all {
+        permit.settle(true).await;
+    }
+    waiting.await.unwrap();
+    unpolled.await.unwrap();
+}
