@@ -18,9 +18,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout_at};
 
 use crate::mutation::mutation;
-use crate::protocol::permit::LastHolder;
-use crate::protocol::poll_limiter::LONGEST_PAUSE;
-use crate::protocol::seen::SeenRecord;
+use crate::protocol::seen::{LastHolder, SeenRecord};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The lines of a handle, by the keys and the numbers of permits. A key that no call waits for has no line.
@@ -58,6 +56,9 @@ struct Standing {
 
 /// The notifications of each slot of a key.
 pub(crate) type Hints = Vec<(u8, watch::Receiver<()>)>;
+
+/// The longest pause between two polls, without its jitter.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// The answer of the store that all permits are taken.
 #[derive(Clone)]

@@ -22,7 +22,7 @@ use crate::protocol::context::CallContext;
 use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Backoff;
-use crate::protocol::seen::{Lives, SeenRecord};
+use crate::protocol::seen::{LastHolder, Lives, SeenRecord};
 use crate::protocol::stuck;
 use crate::store::Key;
 use crate::world;
@@ -32,9 +32,6 @@ pub(crate) struct TakenKey {
     pub(crate) record: Arc<SeenRecord>,
     pub(crate) refusal: Refusal,
 }
-
-/// The last record that was found, and the end of its lease if it is not renewed.
-pub(crate) type LastHolder = Option<(Arc<SeenRecord>, Instant)>;
 
 /// One round of a call with permits.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::policy::deadline::first_try;
 use crate::protocol::lease::Lease;
-use crate::protocol::line::Hints;
+use crate::protocol::line::{Hints, LONGEST_PAUSE};
 use crate::protocol::permit;
 use crate::world;
 
@@ -117,5 +117,3 @@ const BURST: u32 = 2;
 const CAPACITY: Duration = Duration::from_millis(140 * BURST as u64);
 /// How many calls of a line count at most.
 const MOST_OFTEN: u32 = 4;
-/// The longest pause between two polls, without its jitter.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -1,6 +1,6 @@
 //! A record, as the calls of this process see it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -28,6 +28,9 @@ pub(crate) struct Lives {
     /// Whether it is a claim that is kept for the whole `ttl`: see [`kept_claim`](crate::protocol::kept_claim).
     pub(crate) is_kept: bool,
 }
+
+/// The last record that was found, and the end of its lease if it is not renewed.
+pub(crate) type LastHolder = Option<(Arc<SeenRecord>, Instant)>;
 
 impl SeenRecord {
     pub(crate) fn new(key: &Key, bytes: Bytes) -> Self {

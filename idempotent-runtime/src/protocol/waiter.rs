@@ -16,11 +16,11 @@ use crate::protocol::context::CallContext;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
 use crate::protocol::line::{LineAnswer, Place};
-use crate::protocol::permit::{LastHolder, PermitRound, TakenKey};
+use crate::protocol::permit::{PermitRound, TakenKey};
 use crate::protocol::poll_limiter::PollLimiter;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::Backoff;
-use crate::protocol::seen::SeenRecord;
+use crate::protocol::seen::{LastHolder, SeenRecord};
 use crate::protocol::state::Phase;
 use crate::store::{StoreError, StoreErrorKind};
 
