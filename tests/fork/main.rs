@@ -140,7 +140,7 @@ mod unix {
                 Ok::<_, Error>(entry.value)
             });
             let record = String::from_utf8(record.await.unwrap().to_vec()).unwrap();
-            let holder = format!(":{} ", process::id());
+            let holder = format!(":{}\n", process::id());
             assert!(
                 record.contains(&holder),
                 "{record:?} does not name the holder {holder:?}"
