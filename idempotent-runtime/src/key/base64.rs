@@ -20,8 +20,8 @@ pub(crate) fn write<'a>(bytes: &[u8], digits: &'a mut [u8]) -> &'a [u8] {
 
 /// Whether all of `digits` are digits of Base64.
 pub(crate) fn is_base64(digits: &[u8]) -> bool {
-    let mut digits = digits.iter();
-    digits.all(|digit| digit.is_ascii_alphanumeric() || matches!(digit, b'+' | b'/'))
+    let is_digit = |digit: &u8| IS_DIGIT[usize::from(*digit)];
+    digits.iter().fold(true, |all, digit| all & is_digit(digit))
 }
 
 #[inline]
@@ -32,6 +32,16 @@ fn four([first, second, third]: [u8; 3]) -> [u8; 4] {
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Whether a byte is a digit.
+const IS_DIGIT: [bool; 256] = {
+    let (mut is_digit, mut rest) = ([false; 256], DIGITS.as_slice());
+    while let [digit, others @ ..] = rest {
+        is_digit[*digit as usize] = true;
+        rest = others;
+    }
+    is_digit
+};
 
 #[cfg(test)]
 mod tests {
