@@ -6,6 +6,10 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use super::database::time::micros;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+use super::driver::Value;
 use super::driver::{Dialect, Driver, DriverError};
 use super::failure;
 use crate::store::StoreError;
@@ -68,11 +72,11 @@ async fn replace<C: Driver>(
 ) -> Result<bool, DriverError> {
     let (statement, values) = match connection.dialect() {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => super::postgres::rows::replace(row, value),
+        Dialect::Postgres => (super::postgres::rows::REPLACE, replacement(row, value)),
         #[cfg(feature = "mysql")]
         Dialect::MySql => super::mysql::rows::replace(row, value),
         #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => super::sqlite::rows::replace(row, value),
+        Dialect::Sqlite => (super::sqlite::rows::REPLACE, replacement(row, value)),
         #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         dialect => return Err(not_compiled(dialect)),
     };
@@ -82,15 +86,32 @@ async fn replace<C: Driver>(
 async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
     let (statement, values) = match connection.dialect() {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => super::postgres::rows::remove(row),
+        Dialect::Postgres => (super::postgres::rows::REMOVE, removal(row)),
         #[cfg(feature = "mysql")]
         Dialect::MySql => super::mysql::rows::remove(row),
         #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => super::sqlite::rows::remove(row),
+        Dialect::Sqlite => (super::sqlite::rows::REMOVE, removal(row)),
         #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
         dialect => return Err(not_compiled(dialect)),
     };
     connection.execute(statement, &values).await.map(drop)
+}
+
+/// The values of a replacement whose statement numbers them.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+fn replacement<'a>(row: Row<'a>, value: &'a [u8]) -> [Value<'a>; 4] {
+    [
+        Value::Text(row.key),
+        Value::Bytes(row.value),
+        Value::Bytes(value),
+        Value::Integer(micros(row.ttl)),
+    ]
+}
+
+/// The values of a removal whose statement numbers them.
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+fn removal(row: Row<'_>) -> [Value<'_>; 2] {
+    [Value::Text(row.key), Value::Bytes(row.value)]
 }
 
 #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]

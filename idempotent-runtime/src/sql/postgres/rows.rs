@@ -53,27 +53,13 @@ const OBSERVE: &str = concat!(
      ON live.key = $1 AND live.expires_at > statement_timestamp()"
 );
 
-const REPLACE: &str = "\
+/// Replaces the value of the row, and sets its time to live.
+pub(crate) const REPLACE: &str = "\
     UPDATE idempotence SET value = $3, expires_at = statement_timestamp() + $4 * interval '1 microsecond' \
     WHERE key = $1 AND value = $2";
 
-const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
-
-/// Replaces the value of the row, and sets its time to live.
-pub(crate) fn replace<'a>(row: Row<'a>, value: &'a [u8]) -> (&'static str, [Value<'a>; 4]) {
-    let values = [
-        Value::Text(row.key),
-        Value::Bytes(row.value),
-        Value::Bytes(value),
-        Value::Integer(micros(row.ttl)),
-    ];
-    (REPLACE, values)
-}
-
 /// Removes the row.
-pub(crate) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
-    (REMOVE, [Value::Text(row.key), Value::Bytes(row.value)])
-}
+pub(crate) const REMOVE: &str = "DELETE FROM idempotence WHERE key = $1 AND value = $2";
 
 /// 1 round trip, 2 for a duplicate, 6 for a duplicate that waits, 3 for a claim that replaces an expired row, and 5 for a
 /// claim in a transaction that is REPEATABLE READ or SERIALIZABLE.

@@ -21,29 +21,15 @@ pub const CLAIM: &str = concat!(
 
 const READ: &str = "SELECT value FROM idempotence WHERE key = ?1";
 
-const REPLACE: &str = concat!(
+/// Replaces the value of the row, and sets its time to live.
+pub(crate) const REPLACE: &str = concat!(
     "UPDATE idempotence SET value = ?3, expires_at = ",
     sqlite_end!("?4"),
     " WHERE key = ?1 AND value = ?2",
 );
 
-const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
-
-/// Replaces the value of the row, and sets its time to live.
-pub(crate) fn replace<'a>(row: Row<'a>, value: &'a [u8]) -> (&'static str, [Value<'a>; 4]) {
-    let values = [
-        Value::Text(row.key),
-        Value::Bytes(row.value),
-        Value::Bytes(value),
-        Value::Integer(micros(row.ttl)),
-    ];
-    (REPLACE, values)
-}
-
 /// Removes the row.
-pub(crate) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
-    (REMOVE, [Value::Text(row.key), Value::Bytes(row.value)])
-}
+pub(crate) const REMOVE: &str = "DELETE FROM idempotence WHERE key = ?1 AND value = ?2";
 
 /// 1 statement, which waits up to the `busy_timeout` of the connection, by default 5 s. A `wait` costs 3 more statements.
 pub(crate) async fn claim<C: Driver>(
