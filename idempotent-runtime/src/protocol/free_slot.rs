@@ -17,7 +17,7 @@ use crate::protocol::fence;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
 use crate::protocol::permit::{PermitRound, TakenKey, any_slot};
-use crate::protocol::refusal::Refusal;
+use crate::protocol::refusal::{self, Refusal};
 use crate::protocol::retry::StoreAttempt;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::stuck;
@@ -156,17 +156,12 @@ type ReadRecord = (Arc<SeenRecord>, Option<Refusal>);
 /// Reads the record of a slot, once.
 fn read(lease: &Lease, record: Bytes) -> ReadRecord {
     let (call, seen) = (lease.call(), SeenRecord::new(lease.key(), record));
-    let refusal = match seen.read(call.shared.records()) {
+    let refused = match seen.read(call.shared.records()) {
         Some(read) if expiry::is_unclear_claim(call, &read) => None,
         Some(read) => Some(Refusal::by_holder(call, &read, false, None)),
-        None => Some(
-            call.shared
-                .records()
-                .foreign(call.site.clone(), seen.bytes())
-                .into(),
-        ),
+        None => Some(refusal::foreign(call, &seen).into()),
     };
-    (Arc::new(seen), refusal)
+    (Arc::new(seen), refused)
 }
 
 fn is_foreign(refusal: Option<&Refusal>) -> bool {

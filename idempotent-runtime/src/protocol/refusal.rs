@@ -57,7 +57,7 @@ impl Refusal {
             return replay();
         }
         let Some(read) = record.read(records) else {
-            return records.foreign(call.site.clone(), record.bytes()).into();
+            return foreign(call, record).into();
         };
         if call.policy.replay {
             match record.result_in(records, &read) {
@@ -241,11 +241,16 @@ fn since_renewal(call: &CallContext, age: Duration) -> Duration {
 
 /// The error of a call whose key has the record of a call that is done.
 fn already_done(call: &CallContext, record: &SeenRecord) -> Error {
-    let records = call.shared.records();
-    match record.read(records) {
+    match record.read(call.shared.records()) {
         Some(read) => Error::AlreadyDone(duplicate(call, &read, false, None)),
-        None => records.foreign(call.site.clone(), record.bytes()),
+        None => foreign(call, record),
     }
+}
+
+/// The error of a call whose key has a record that is not of a call of this key.
+pub(crate) fn foreign(call: &CallContext, record: &SeenRecord) -> Error {
+    let records = call.shared.records();
+    records.foreign(call.site.clone(), record.bytes())
 }
 
 impl UnreadReplay {
