@@ -66,12 +66,9 @@ fn folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
-#[sqlx(rename_all = "UPPERCASE")]
-enum Status {
-    Paying,
-    Paid,
-}
+/// The states of an order. An enum with `#[derive(sqlx::Type)]` is possible, too.
+const PAYING: &str = "PAYING";
+const PAID: &str = "PAID";
 
 #[derive(Clone)]
 struct Shop {
@@ -94,7 +91,7 @@ impl Shop {
         for order in 1..=ORDERS {
             sqlx::query("INSERT OR IGNORE INTO orders (id, status) VALUES (?, ?)")
                 .bind(order)
-                .bind(Status::Paying)
+                .bind(PAYING)
                 .execute(&pool)
                 .await?;
         }
@@ -154,11 +151,11 @@ impl Shop {
 }
 
 /// The transition and the row for the shipment, in one transaction.
-async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<Status>> {
+async fn pay(tx: &mut SqliteConnection, order: i64) -> sqlx::Result<Transition<String>> {
     let transition = sql::transition("orders")
         .id("id", order)
-        .from([Status::Paying])
-        .to(Status::Paid)
+        .from([PAYING.to_owned()])
+        .to(PAID.to_owned())
         .run(&mut *tx)
         .await?;
     if transition == Transition::Applied {

@@ -1,6 +1,7 @@
 //! Transitions, versions and unique indexes, on real databases.
 
 mod databases;
+mod derived;
 mod inserts;
 mod mariadb;
 mod names;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use sqlx::{AssertSqlSafe, MySql, Postgres, Sqlite};
 
-use crate::layers::states::{Number, Word};
+use crate::layers::derived::{Number, Word};
 use crate::layers::status::Status;
 use support::blocked::Blocked;
 use support::databases::{Fresh, Value};

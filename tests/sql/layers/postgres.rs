@@ -3,6 +3,7 @@
 use idempotent_sql::sql::{self, Transition};
 use sqlx::{AssertSqlSafe, Connection, Error, Postgres};
 
+use crate::layers::derived::{Native, Varchar};
 use crate::layers::states::every_answer;
 use crate::layers::status::Status;
 use crate::layers::tables::{coupons, orders, pay, put, run, status, take};
@@ -140,22 +141,6 @@ async fn a_partial_index_is_unique_among_its_rows() {
         let insertion = insert.run(&mut tx).await.unwrap();
         assert_eq!(insertion.is_inserted(), inserted, "{id}");
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, sqlx::Type)]
-#[sqlx(type_name = "order_status", rename_all = "lowercase")]
-enum Native {
-    Paying,
-    Paid,
-    Refunded,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, sqlx::Type)]
-#[sqlx(type_name = "varchar", rename_all = "lowercase")]
-enum Varchar {
-    Paying,
-    Paid,
-    Refunded,
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use idempotent_sql::sql::{self, Transition, TransitionUpdate, Versioned};
 use sqlx::Error;
 
 use crate::layers::databases::{State, Subject};
+use crate::layers::derived::{Number, Word};
 use crate::layers::tables::run;
 use support::databases::Fresh;
 
@@ -18,22 +19,6 @@ on_every_database! {
     a_state_of_another_kind_than_the_column_is_an_error
     a_version_is_read_from_every_integer_column
     a_null_state_is_neither_an_empty_text_nor_zero
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
-#[sqlx(type_name = "text", rename_all = "UPPERCASE")]
-pub(crate) enum Word {
-    Paying,
-    Paid,
-    Refunded,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
-#[repr(i32)]
-pub(crate) enum Number {
-    Paying = 1,
-    Paid = 2,
-    Refunded = 120,
 }
 
 /// Makes a table of parcels 1, 2… with these states in a column of this type. Each table has its own name, because prepared
