@@ -1,7 +1,7 @@
 //! Builds calls and claims their keys, with the attribute and without it.
 
 pub(crate) mod answers;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 pub(crate) mod begin;
 pub(crate) mod builder;
 pub(crate) mod finish;
@@ -12,7 +12,7 @@ mod of_layer;
 mod required;
 mod run;
 pub(crate) mod run_each;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 mod run_in;
 mod token;
 pub(crate) mod token_text;

@@ -3,7 +3,7 @@
 #[cfg(feature = "http")]
 pub mod integrations;
 pub mod port;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 pub mod sql;
 pub mod store;
 

@@ -5,6 +5,8 @@ use std::ops::Deref;
 
 use crate::handle::Idempotency;
 
+#[cfg(feature = "sql")]
+pub use idempotent_driver::sql::driver::TransactionPool;
 pub use inventory;
 
 pub use crate::__idempotence_register as register;
@@ -25,8 +27,8 @@ pub use crate::result::outcome::{Fallible, FromError, Outcome};
 pub use crate::result::replay::Replay;
 pub use crate::result::replay_mode::ReplayMode;
 pub use crate::settings::registered::Registered;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub use crate::sql::{Retry, driver::TransactionPool};
+#[cfg(feature = "sql")]
+pub use crate::sql::Retry;
 pub use crate::store::rows::{Row, RowClaim, Rows};
 
 /// The types that the option `using` accepts: an [`Idempotency`], or a pointer to it, as the state of actix or axum is.
@@ -54,7 +56,7 @@ impl<P: Deref<Target: Using>> Using for P {
 }
 
 /// The pool of the option `begin`. The result is a pool for the compiler even if the argument is none, so it reports no missing methods.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 pub fn pool<P: TransactionPool>(
     pool: &P,
 ) -> impl TransactionPool<Transaction = P::Transaction, Error = P::Error> + use<P> {
@@ -62,7 +64,7 @@ pub fn pool<P: TransactionPool>(
 }
 
 /// The transaction of a function whose attribute has a mistake: its type, so that the body compiles.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 pub fn begun<P: TransactionPool>(_: &P) -> P::Transaction {
     unreachable!("the attribute has a mistake")
 }

@@ -86,7 +86,7 @@ pub(crate) mod stuck_keys;
 pub(crate) mod timeouts;
 pub(crate) mod token;
 pub(crate) mod tracker;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 pub(crate) mod turns;
 pub(crate) mod wait;
 pub(crate) mod waiter;

@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 
 use foldhash::fast::RandomState;
+use idempotent_driver::port::failure;
 use idempotent_runtime::port::sql::{
     Answer, BatchTypes, Batches, Limits, Longest, QueueSender, Route, Transport, Unsent,
-    count_broken, failure, is_last_poll,
+    count_broken, is_last_poll,
 };
 use idempotent_runtime::sql::is_retryable;
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
@@ -134,7 +135,7 @@ impl<DB: Database> Batching<DB> {
             Poll::Pending
                 if is_last_poll() && self.lacks_connection() && withdrawal.ticket.withdraw() =>
             {
-                Poll::Ready(Err(failure::acquire_overdue(&self.pool)))
+                Poll::Ready(Err(failure::acquire_overdue(&self.pool).into()))
             }
             Poll::Pending => Poll::Pending,
         })
@@ -269,7 +270,7 @@ impl<DB: Database> Transactions<DB> {
             }) => {
                 let is_conflict = is_retryable(&error);
                 self.note_refusal(&error, requests.len());
-                let error = failure::statement_failed(error, DB::NAME);
+                let error = StoreError::from(failure::statement_failed(error, DB::NAME));
                 let is_unanswered = error.kind() == StoreErrorKind::Unknown;
                 if is_unanswered {
                     count_broken(requests.len());

@@ -1,6 +1,6 @@
 //! The supported databases, and what each must implement: one trait for each part of this module.
 
-use idempotent_runtime::sql::SqlxDatabase;
+use idempotent_driver::sql::SqlxDatabase;
 
 use self::batch::Batch;
 use self::connect::Connect;

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::port::sql::failure;
+use idempotent_driver::port::failure;
 use idempotent_runtime::sql::is_retryable;
 use idempotent_runtime::store::StoreError;
 use sqlx::Pool;
 use tokio::time::{Instant, sleep};
 
+use self::failed::migration_failed;
 use super::database::Database;
 use super::database::checkout::Checkout;
+
+mod failed;
 
 /// The statements that make the tables on `DB`, for a migration tool.
 ///
@@ -95,7 +98,7 @@ pub(crate) async fn migrate_on<DB: Database>(
 ) -> Result<(), StoreError> {
     let version = match DB::version(connection).await {
         Err(error) if !failure::is_missing_table(&error) => {
-            return Err(failure::statement_failed(error, place.to_owned()));
+            return Err(failure::statement_failed(error, place.to_owned()).into());
         }
         answer => answer.ok().flatten(),
     };
@@ -104,7 +107,7 @@ pub(crate) async fn migrate_on<DB: Database>(
     }
     DB::execute_all(connection, DB::migration())
         .await
-        .map_err(|error| failure::migration_failed(error, DB::SCHEMA, place.to_owned()))
+        .map_err(|error| migration_failed(error, DB::SCHEMA, place))
 }
 
 /// Whether a table is missing although the version is stored. A user who may not read the tables cannot know.

@@ -19,12 +19,12 @@ use std::sync::Arc;
 use crate::call::finish::Finish;
 use crate::call::in_tx::InTx;
 use crate::error::{Duplicate, Error};
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 use crate::protocol::context::CallContext;
 use crate::protocol::ending::SettleOutcome;
 use crate::protocol::held::Held;
 use crate::protocol::refusal::Refusal;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::outcome::{Fallible, Outcome};
 use crate::result::replay::{Replay, Storable};
@@ -264,7 +264,7 @@ impl<E, S, D, K> Answers<E, S, D, K> {
     }
 
     /// The outcome of a body of `call`, with the result that is stored for duplicates.
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn end_of<R>(&self, call: &CallContext, outcome: &R) -> BodyOutcome
     where
         E: Refuse<R>,

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use idempotent_driver::port::failure::begin_failed;
+use idempotent_driver::sql::driver::TransactionPool;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
@@ -22,11 +24,8 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::block::retry::{TransactionAttempts, is_rolled_back};
-use crate::sql::driver::TransactionPool;
-use crate::sql::failure::begin_failed;
-use crate::sql::failure::causes::TxOutcome;
-use crate::sql::{Retry, is_outcome_unknown, is_retryable, is_retryable_with_row};
+use crate::sql::retry::{TransactionAttempts, is_rolled_back};
+use crate::sql::{Retry, TxOutcome, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
 
 impl Call {
@@ -105,7 +104,7 @@ impl<P: TransactionPool> Begin<P> {
                 Err(error) if is_retryable_with_row(&error) && self.pause().await => continue,
                 Err(error) => {
                     let site = self.held.call().site.clone();
-                    (Error::store(site, begin_failed(error)).into(), None)
+                    (Error::store(site, begin_failed(error).into()).into(), None)
                 }
             };
             self.end_turn(record);

@@ -100,7 +100,7 @@ pub(crate) struct Unclaimed {
     pub(crate) refusal: Refusal,
     /// The record that has the key.
     #[cfg_attr(
-        not(any(feature = "mysql", feature = "postgres", feature = "sqlite")),
+        not(feature = "sql"),
         expect(dead_code, reason = "a guard that begins the transaction reads it")
     )]
     pub(crate) record: Option<Arc<SeenRecord>>,
@@ -115,12 +115,12 @@ impl InTx {
         })
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn call(&self) -> &Arc<CallContext> {
         &self.row.call
     }
 
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn key(&self) -> &Key {
         &self.row.key
     }
@@ -161,7 +161,7 @@ impl InTx {
     }
 
     /// Gives the call another row for another transaction.
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn renew(&mut self) {
         *self.row = OwnRow::new(Arc::clone(&self.row.call));
     }

@@ -3,13 +3,13 @@
 use std::future::poll_fn;
 use std::pin::pin;
 
+use idempotent_driver::sql::driver::{Driver, TransactionPool};
+
 use crate::call::answers::{AnswerDuplicate, Answers, Judge, Refuse};
 use crate::call::builder::GuardedCall;
 use crate::protocol::body_context::{AnyIntent, IdempotencyContext};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::Retry;
-use crate::sql::driver::{Driver, TransactionPool};
-use crate::sql::failure::causes::TxOutcome;
+use crate::sql::{Retry, TxOutcome};
 
 impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// Runs `body` if no equal call has the key, with a row in the caller's transaction. The caller commits the writes of the
@@ -86,7 +86,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
-    /// # #[cfg(feature = "sqlite")]
+    /// # #[cfg(feature = "sql")]
     /// # async fn example(idempotency: idempotence::Idempotency, pool: idempotence::sql::sqlx::SqlitePool) -> Result<i64, Box<dyn std::error::Error + Send + Sync>> {
     /// use std::time::Duration;
     /// use idempotence::sql::{Retry, sqlx};

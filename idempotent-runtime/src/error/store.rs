@@ -92,9 +92,10 @@ impl StoreError {
     /// logs and the memory of each caller: only its escaped beginning stays.
     pub(crate) fn of_server(
         kind: StoreErrorKind,
-        source: impl StdError + Send + Sync + 'static,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
-        match excerpt(&source) {
+        let source = source.into();
+        match excerpt(&*source) {
             Some(text) => Self::new(kind, text),
             None => Self::new(kind, source),
         }

@@ -94,7 +94,7 @@ impl Idempotency {
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
-    /// # #[cfg(feature = "sqlite")]
+    /// # #[cfg(feature = "sql")]
     /// # async fn example(idempotency: idempotence::Idempotency, pool: idempotence::sql::sqlx::SqlitePool) -> Result<(), Box<dyn std::error::Error>> {
     /// # use std::time::Duration;
     /// use idempotence::Error;
@@ -116,7 +116,7 @@ impl Idempotency {
     /// # Errors
     ///
     /// As [`peek`](Self::peek).
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub async fn peek_tx(&self, endpoint: &str, parts: &impl Parts) -> Result<Option<Peek>, Error> {
         let endpoint = endpoint_of(endpoint)?;
         let fingerprint = self.parts(&endpoint, parts)?.finish();

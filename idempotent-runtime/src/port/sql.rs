@@ -1,31 +1,16 @@
-//! What the crate `idempotent-sql` uses: sqlx as a driver, how a failure is read, batches, and what its records share with the stores
-//! of this crate.
+//! What the crate `idempotent-sql` uses: rows, transactions that run again, batches, and what its records share with the stores of this
+//! crate.
 
 use crate::record::fence::FenceLine;
 use crate::store::Fence;
 
-// A database: its address, its statements, and the times that they bind.
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+// The rows of a caller's transaction, and transactions that run again.
+#[cfg(feature = "sql")]
 pub use crate::sql::{
-    block::retry::{TransactionAttempts, begin, is_rolled_back},
-    database::run::{Run, bind},
-    database::time::micros,
+    retry::{TransactionAttempts, is_rolled_back},
+    rows::sqlite::CLAIM,
+    time::{micros, sqlite_end, sqlite_now},
 };
-#[cfg(feature = "sqlite")]
-pub use crate::sql::{
-    database::time::{sqlite_end, sqlite_now},
-    sqlite::{address::BEGIN_TO_WRITE, rows::CLAIM},
-};
-
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
-pub mod failure {
-    //! What a failed operation means for the store.
-
-    pub use crate::sql::failure::{
-        acquire_failed, acquire_overdue, connect_failed, is_broken, is_missing_table, is_read_only,
-        migration_failed, open_failed, place, statement_failed,
-    };
-}
 
 // The batches of a store, and the operations that are dropped or wait.
 pub use super::redis::count_broken;

@@ -16,7 +16,7 @@ use crate::protocol::in_flight::InFlightTable;
 use crate::protocol::line::Lines;
 use crate::protocol::stuck_keys::StuckKeys;
 use crate::protocol::tracker::Tracker;
-#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#[cfg(feature = "sql")]
 use crate::protocol::turns::Turns;
 use crate::result::options::ResultOptions;
 use crate::result::records::RecordFormat;
@@ -34,7 +34,7 @@ pub struct Shared {
     stuck_keys: StuckKeys,
     tracker: Arc<Tracker>,
     cleanup_turns: Semaphore,
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     turns: Arc<Turns>,
 }
 
@@ -67,7 +67,7 @@ impl Shared {
             stuck_keys: StuckKeys::default(),
             tracker: Arc::default(),
             cleanup_turns: Semaphore::const_new(CLEANUP_TURNS),
-            #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+            #[cfg(feature = "sql")]
             turns: Arc::default(),
         }
     }
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     /// The calls whose guard begins their transaction.
-    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
+    #[cfg(feature = "sql")]
     pub(crate) fn turns(&self) -> &Arc<Turns> {
         &self.turns
     }

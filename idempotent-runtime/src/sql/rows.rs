@@ -5,15 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use idempotent_driver::port::failure::driver_failed;
+use idempotent_driver::sql::driver::{Dialect, Driver, DriverError, Value};
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-use super::database::time::micros;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-use super::driver::Value;
-use super::driver::{Dialect, Driver, DriverError};
-use super::failure;
+use crate::sql::time::micros;
 use crate::store::StoreError;
 use crate::store::rows::{Row, RowClaim, Rows};
+
+mod mysql;
+mod postgres;
+pub(crate) mod sqlite;
 
 #[diagnostic::do_not_recommend]
 impl<T: Driver> Rows for T {
@@ -54,14 +55,10 @@ async fn claim<C: Driver>(
     wait: Option<Duration>,
 ) -> Result<RowClaim, DriverError> {
     match connection.dialect() {
-        #[cfg(feature = "postgres")]
-        Dialect::Postgres => super::postgres::rows::claim(connection, row, wait).await,
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => super::mysql::rows::claim(connection, row, wait).await,
-        #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => super::sqlite::rows::claim(connection, row, wait).await,
-        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
-        dialect => Err(not_compiled(dialect)),
+        dialect if !dialect.is_enabled() => Err(not_enabled(dialect)),
+        Dialect::Postgres => postgres::claim(connection, row, wait).await,
+        Dialect::MySql => mysql::claim(connection, row, wait).await,
+        Dialect::Sqlite => sqlite::claim(connection, row, wait).await,
     }
 }
 
@@ -71,34 +68,23 @@ async fn replace<C: Driver>(
     value: &Bytes,
 ) -> Result<bool, DriverError> {
     let (statement, values) = match connection.dialect() {
-        #[cfg(feature = "postgres")]
-        Dialect::Postgres => (super::postgres::rows::REPLACE, replacement(row, value)),
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => super::mysql::rows::replace(row, value),
-        #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => (super::sqlite::rows::REPLACE, replacement(row, value)),
-        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
-        dialect => return Err(not_compiled(dialect)),
+        Dialect::Postgres => (postgres::REPLACE, replacement(row, value)),
+        Dialect::MySql => mysql::replace(row, value),
+        Dialect::Sqlite => (sqlite::REPLACE, replacement(row, value)),
     };
     Ok(connection.execute(statement, &values).await? == 1)
 }
 
 async fn remove<C: Driver>(connection: &mut C, row: Row<'_>) -> Result<(), DriverError> {
     let (statement, values) = match connection.dialect() {
-        #[cfg(feature = "postgres")]
-        Dialect::Postgres => (super::postgres::rows::REMOVE, removal(row)),
-        #[cfg(feature = "mysql")]
-        Dialect::MySql => super::mysql::rows::remove(row),
-        #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => (super::sqlite::rows::REMOVE, removal(row)),
-        #[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
-        dialect => return Err(not_compiled(dialect)),
+        Dialect::Postgres => (postgres::REMOVE, removal(row)),
+        Dialect::MySql => mysql::remove(row),
+        Dialect::Sqlite => (sqlite::REMOVE, removal(row)),
     };
     connection.execute(statement, &values).await.map(drop)
 }
 
 /// The values of a replacement whose statement numbers them.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 fn replacement<'a>(row: Row<'a>, value: &'a [u8]) -> [Value<'a>; 4] {
     [
         Value::Text(row.key),
@@ -109,13 +95,11 @@ fn replacement<'a>(row: Row<'a>, value: &'a [u8]) -> [Value<'a>; 4] {
 }
 
 /// The values of a removal whose statement numbers them.
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 fn removal(row: Row<'_>) -> [Value<'_>; 2] {
     [Value::Text(row.key), Value::Bytes(row.value)]
 }
 
-#[cfg(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")))]
-fn not_compiled(dialect: Dialect) -> DriverError {
+fn not_enabled(dialect: Dialect) -> DriverError {
     let name = dialect.name();
     DriverError::other(format!(
         "enable the feature of the crate `idempotence` for {name}: `postgres`, `mysql` or `sqlite`"
@@ -124,5 +108,5 @@ fn not_compiled(dialect: Dialect) -> DriverError {
 
 /// A connection of the caller does not reveal its address, so the place is the kind of database.
 fn failed(error: DriverError, dialect: Dialect) -> StoreError {
-    failure::driver_failed(error, dialect.name())
+    driver_failed(error, dialect.name()).into()
 }

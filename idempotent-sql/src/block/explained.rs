@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 
-use idempotent_runtime::port::sql::failure::is_missing_table;
+use idempotent_driver::port::failure::is_missing_table;
 use sqlx::error::{DatabaseError, ErrorKind};
 
 /// Adds `advice` to the text of a missing table. Any other error stays as it is.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use idempotent_runtime::port::sql::{failure, random_bits};
+use idempotent_driver::port::failure;
+use idempotent_runtime::port::sql::random_bits;
 use sqlx::Pool;
 use sqlx::error::DatabaseError;
 use tokio::time::Instant;

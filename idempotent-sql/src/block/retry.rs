@@ -1,8 +1,10 @@
 //! A transaction of sqlx that runs again when the database asks for it.
 
 use futures_util::future::BoxFuture;
-use idempotent_runtime::port::sql::{TransactionAttempts, begin, is_rolled_back};
-use idempotent_runtime::sql::{Causes, Retry, is_retryable_with_row};
+use idempotent_driver::port::begin;
+use idempotent_driver::sql::Causes;
+use idempotent_runtime::port::sql::{TransactionAttempts, is_rolled_back};
+use idempotent_runtime::sql::{Retry, is_retryable_with_row};
 use sqlx::{Pool, Transaction};
 
 use crate::database::Database;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use idempotent_runtime::sql::AsConnection;
+use idempotent_driver::sql::AsConnection;
 use sqlx::{Decode, Encode, Error, Type};
 
 use super::row::{Condition, RowChange, RowValues, explain_table};

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use idempotent_runtime::port::sql::{Run, bind};
+use idempotent_driver::port::{Run, bind};
 use sqlx::{Executor, QueryBuilder, query, query_as};
 
 use super::statement::{FixedStatement, Parameters};

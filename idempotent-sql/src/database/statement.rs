@@ -1,6 +1,6 @@
 //! Statements as data: a text, and which values it binds.
 
-use idempotent_runtime::sql::driver::Value;
+use idempotent_driver::sql::driver::Value;
 
 /// A statement, and the values that it binds in their order.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Many changes with one commit in SQLite.
 
-use idempotent_runtime::port::sql::BEGIN_TO_WRITE;
+use idempotent_driver::port::BEGIN_TO_WRITE;
 use sqlx::{Connection as _, Sqlite, SqliteConnection, query_scalar};
 
 use crate::database::batch::{Batch, ChangeRequest, Failed, Found, Stage};

@@ -7,7 +7,8 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use idempotent_runtime::port::sql::{failure, is_last_poll};
+use idempotent_driver::port::failure;
+use idempotent_runtime::port::sql::is_last_poll;
 use idempotent_runtime::sql::is_retryable;
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use sqlx::pool::PoolConnection;
@@ -115,6 +116,7 @@ impl<'a, DB: Database> Attempts<'a, DB> {
                 self.remaining -= 1;
                 let again = is_retryable(&error);
                 let error = failure::statement_failed(error, failure::place(self.pool));
+                let error = StoreError::from(error);
                 match error.kind() {
                     StoreErrorKind::Unknown => self.may_be_applied = true,
                     _ => connection.release(),
@@ -169,8 +171,8 @@ async fn acquire<DB: Database>(pool: &Pool<DB>) -> Result<PoolConnection<DB>, St
         .await
     };
     match acquired {
-        Some(acquired) => acquired.map_err(|error| failure::acquire_failed(error, pool)),
+        Some(acquired) => acquired.map_err(|error| failure::acquire_failed(error, pool).into()),
         // A connection that was being opened for this call no longer counts as one of the pool.
-        None => Err(failure::acquire_overdue(pool)),
+        None => Err(failure::acquire_overdue(pool).into()),
     }
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use idempotent_runtime::port::sql::failure;
+use idempotent_driver::port::failure;
 use idempotent_runtime::sql::is_retryable;
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use sqlx::{ConnectOptions, Connection, Pool};
@@ -93,7 +93,7 @@ async fn open<DB: Database>(
     let connected = options.connect().await;
     let mut connection = connected.map_err(|error| {
         let failure = failure::open_failed::<DB>(error, options);
-        redact_user(user, failure).place(place.to_owned())
+        redact_user(user, failure.into()).place(place.to_owned())
     })?;
     if migrate {
         migrate_on::<DB>(&mut connection, place).await?;
@@ -111,7 +111,7 @@ async fn refuse_read_only<DB: Database>(
     };
     match DB::execute_all(connection, write_nothing.to_owned()).await {
         Err(error) if failure::is_read_only(&error) => {
-            Err(failure::statement_failed(error, place.to_owned()))
+            Err(failure::statement_failed(error, place.to_owned()).into())
         }
         // Another process may be writing, so the file is writable.
         _ => Ok(()),

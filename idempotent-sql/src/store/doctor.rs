@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use idempotent_runtime::port::sql::failure;
+use idempotent_driver::port::failure;
 use idempotent_runtime::store::Level::{self, Fine, Note, Problem};
 use idempotent_runtime::store::{Finding, StoreError};
 use sqlx::Pool;
@@ -36,6 +36,7 @@ async fn ask<DB: Database>(
     let failed = |error: sqlx::Error| {
         let late = is_timeout(&error);
         let failure = failure::statement_failed(error, failure::place(pool));
+        let failure = StoreError::from(failure);
         if late {
             failure.reason(format!("did not answer within {deadline:?}"))
         } else {
@@ -46,9 +47,9 @@ async fn ask<DB: Database>(
     let connection = connection.map_err(|error| {
         let is_exhausted = pool.size() >= pool.options().get_max_connections();
         match (is_timeout(&error), is_exhausted) {
-            (true, true) => failure::acquire_overdue(pool),
+            (true, true) => failure::acquire_overdue(pool).into(),
             (true, false) => failed(error),
-            (false, _) => failure::acquire_failed(error, pool),
+            (false, _) => failure::acquire_failed(error, pool).into(),
         }
     })?;
     let mut connection = Checkout::for_statements(connection);

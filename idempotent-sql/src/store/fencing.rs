@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::port::sql::{failure, foreign_fence, read_fence};
+use idempotent_driver::port::failure;
+use idempotent_runtime::port::sql::{foreign_fence, read_fence};
 use idempotent_runtime::store::{FencedClaim, StoreError};
 use sqlx::Pool;
 

@@ -1,4 +1,4 @@
-//! The order of the rooms of the runtime, of Redis, of SQL and of HTTP, cycles, and the length of files and functions.
+//! The order of the rooms of the runtime, of the drivers, of Redis, of SQL and of HTTP, cycles, and the length of files and functions.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use idempotence_layers::Layers;
 use crate::phrases::readable_files;
 
 /// The rooms of the runtime from the bottom up: each uses only rooms before it.
-const RUNTIME: [&str; 31] = [
+const RUNTIME: [&str; 22] = [
     "mutation",
     "world",
     "sync",
@@ -19,15 +19,6 @@ const RUNTIME: [&str; 31] = [
     "record",
     "store",
     "batch",
-    "sql/failure/code",
-    "sql/driver",
-    "sql/database",
-    "sql/postgres",
-    "sql/mysql",
-    "sql/sqlite",
-    "sql/adapters",
-    "sql/failure",
-    "sql/block",
     "sql",
     "result",
     "observe",
@@ -40,6 +31,27 @@ const RUNTIME: [&str; 31] = [
     "integrations",
     "port",
     "private",
+    "lib",
+];
+
+/// The order of the rooms of the drivers, in the same way.
+const DRIVER: [&str; 17] = [
+    "code",
+    "error",
+    "value",
+    "fields",
+    "dialect",
+    "transaction",
+    "pool",
+    "causes",
+    "database",
+    "postgres",
+    "mysql",
+    "sqlite",
+    "failure",
+    "adapters",
+    "chain",
+    "port",
     "lib",
 ];
 
@@ -77,8 +89,9 @@ const HTTP: [&str; 17] = [
 ];
 
 /// The crates whose files never use each other in a cycle.
-const CRATES: [&str; 11] = [
+const CRATES: [&str; 12] = [
     "idempotence-cli",
+    "idempotent-driver",
     "idempotent-dynamodb",
     "idempotent-etcd",
     "idempotent-http",
@@ -94,6 +107,7 @@ const CRATES: [&str; 11] = [
 #[test]
 fn rooms_use_only_rooms_before_them() {
     assert_eq!(layers("idempotent-runtime").violations(&RUNTIME), [""; 0]);
+    assert_eq!(layers("idempotent-driver").violations(&DRIVER), [""; 0]);
     assert_eq!(layers("idempotent-redis").violations(&REDIS), [""; 0]);
     assert_eq!(layers("idempotent-sql").violations(&SQL), [""; 0]);
     assert_eq!(layers("idempotent-http").violations(&HTTP), [""; 0]);

@@ -56,7 +56,7 @@ fn each_feature_is_built_alone() {
 /// Without a runtime sqlx panics when it first connects.
 #[test]
 fn each_database_brings_the_runtime_of_its_client() {
-    let manifest = read("idempotent-runtime/Cargo.toml");
+    let manifest = read("idempotent-driver/Cargo.toml");
     let brings = |feature: &str| {
         let mut lines = manifest.lines();
         let line = lines.find(|line| line.starts_with(&format!("{feature} = [")));

@@ -1,4 +1,0 @@
-//! Transactions that run again.
-
-mod begin;
-pub(crate) mod retry;
