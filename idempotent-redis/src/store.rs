@@ -13,7 +13,7 @@ use idempotent_runtime::store::{
 };
 use tokio::sync::watch;
 
-use crate::bloom::FilterCommands;
+use crate::bloom;
 use crate::client::connection::RedisConnection;
 use crate::client::listener::Listener;
 use crate::doctor::Doctor;
@@ -39,8 +39,7 @@ use crate::send::sender::Sender;
 /// * behind sentinels also `+role`; the user of a sentinel needs `+sentinel|get-master-addr-by-name`;
 /// * in a cluster also `+cluster|slots +ping +asking`, on each node;
 /// * `+wait` if writes wait for [`replicas`](crate::RedisOptions::replicas);
-/// * for Bloom filters `+time +pexpireat +getbit +bitfield +bitcount` and Redis 3.2. To use the server's module for them:
-///   `+bf.exists +bf.card +bf.reserve +bf.add`;
+/// * for Bloom filters `+time +pexpireat +getbit +bitfield +bitcount` and Redis 3.2;
 /// * for fences `+time` and Redis 3.2.
 ///
 /// These are optional:
@@ -66,7 +65,6 @@ use crate::send::sender::Sender;
 pub struct RedisStore<C = RedisConnection> {
     sender: Sender<C>,
     records: RecordCommands,
-    filters: FilterCommands,
     durability: Durability,
     /// `None` on the caller's own connection, because the store cannot make another connection to subscribe.
     listener: Option<Arc<Listener>>,
@@ -90,7 +88,6 @@ impl<C> RedisStore<C> {
         Self {
             sender,
             records: RecordCommands::of_servers(info),
-            filters: FilterCommands::of_servers(info),
             durability,
             listener,
         }
@@ -107,7 +104,6 @@ impl<C> fmt::Debug for RedisStore<C> {
         f.debug_struct("RedisStore")
             .field("native_claim", &self.records.claims_natively())
             .field("native_removal", self.records.removal())
-            .field("filters", &self.filters)
             .field("durability", &self.durability)
             .finish_non_exhaustive()
     }
@@ -230,13 +226,11 @@ where
     }
 
     async fn bloom_insert(&self, filter: &BloomFilter, member: &[u8]) -> Result<Hint, StoreError> {
-        let insert = self.filters.insert(&self.sender, filter, member);
-        insert.await
+        bloom::insert(&self.sender, filter, member).await
     }
 
     async fn bloom_stats(&self, filter: &BloomFilter) -> Result<Option<BloomStats>, StoreError> {
-        let stats = self.filters.stats(&self.sender, filter).await?;
-        Ok(Some(stats))
+        bloom::stats(&self.sender, filter).await.map(Some)
     }
 
     async fn list(

@@ -8,7 +8,6 @@ mod table;
 mod trouble;
 
 mod million;
-mod module;
 mod redis;
 mod redis_trouble;
 mod server;

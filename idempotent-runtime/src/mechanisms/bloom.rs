@@ -76,9 +76,8 @@ use crate::store::{BloomFilter, BloomStats, Hint};
 /// error rate, so that the rate holds even if all members come at once: two buckets can be full at the same time, and their
 /// error rates add up. That is 33 bits per member for 1 %, and 47 bits for 0.1 %.
 ///
-/// Redis has bitmaps, or filters of its module `bf` if all servers have the module and the user may use it. A bitmap takes all its
-/// memory at the first mark of its bucket, and at most 2³² bits (512 MB). In a cluster one node has the whole filter. The
-/// memory store has bitmaps. Databases, and stores that do not implement
+/// Redis has bitmaps. A bitmap takes all its memory at the first mark of its bucket, and at most 2³² bits (512 MB). In a cluster
+/// one node has the whole filter. The memory store has bitmaps, too. Databases, and stores that do not implement
 /// [`Store::bloom_insert`](crate::Store::bloom_insert), have no filters: on such a store the answer is always
 /// [`PerhapsSeen`](Hint::PerhapsSeen).
 ///

@@ -16,7 +16,7 @@ pub use crate::store::key::member_key;
 pub use crate::store::longest::Longest;
 
 // A Bloom filter in time buckets.
-pub use crate::store::filter::{Bucket, Shape, float};
+pub use crate::store::filter::{Bucket, Shape};
 pub use crate::world::time_of_day;
 
 // The parameters of a URL.

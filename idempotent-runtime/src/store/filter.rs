@@ -4,9 +4,8 @@ use std::fmt;
 
 mod shape;
 
-pub use self::shape::BloomFilter;
+pub use self::shape::{BloomFilter, Shape};
 pub(crate) use self::shape::{ERROR_RATES, MOST_BITS};
-pub use self::shape::{Shape, float};
 
 /// How full a Bloom filter is.
 ///

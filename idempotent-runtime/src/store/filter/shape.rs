@@ -86,18 +86,6 @@ impl Shape {
         -(float(self.bits) / f64::from(self.hashes)) * (-set).ln_1p()
     }
 
-    /// The estimated number of bits that this many members set in a bucket.
-    pub fn set(self, members: u64) -> u64 {
-        let hashes = f64::from(self.hashes) * float(members);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of the bits, rounded"
-        )]
-        let set = (-(-hashes / float(self.bits)).exp_m1() * float(self.bits)).round() as u64;
-        set
-    }
-
     /// The share of false positives of a bucket with this many set bits.
     pub fn error_rate(self, set: u64) -> f64 {
         (float(set) / float(self.bits)).powf(f64::from(self.hashes))
@@ -106,7 +94,7 @@ impl Shape {
 
 /// A number of members or bits, for an estimate.
 #[expect(clippy::cast_precision_loss, reason = "an estimate is precise enough")]
-pub fn float(number: u64) -> f64 {
+fn float(number: u64) -> f64 {
     number as f64
 }
 
