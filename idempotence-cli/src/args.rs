@@ -218,9 +218,6 @@ pub(crate) struct Bench {
     /// How many calls there are at once
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) callers: u16,
-    /// Writes a plot to this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
     /// Does not ask
     #[arg(long)]
     pub(crate) yes: bool,

@@ -2,9 +2,7 @@
 
 mod by_hand;
 mod load;
-mod plot;
 
-use std::fs;
 use std::time::Duration;
 
 use idempotence::{Error, Idempotency, Release};
@@ -51,11 +49,6 @@ pub(crate) async fn run(access: &Access, args: &Bench, output: &mut Output) -> R
         rows.push(("by hand", &commands));
     } else {
         note("the commands by hand are only measured on one server");
-    }
-    if let Some(file) = &args.svg {
-        let written = fs::write(file, plot::svg(&rows));
-        let failed = |error| Failure::runtime(format!("cannot write {}: {error}", file.display()));
-        written.map_err(failed)?;
     }
     print(&rows, output)
 }
