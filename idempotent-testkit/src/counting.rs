@@ -12,7 +12,7 @@ use idempotent_runtime::store::{
 };
 use tokio::sync::watch;
 
-use super::op::{Op, with_operations};
+use super::op::{Counts, Op, with_operations};
 
 /// Counts the operations that are sent to the inner store. A clone shares the counts.
 ///
@@ -29,60 +29,6 @@ struct Sent {
     subscribe: AtomicUsize,
 }
 
-/// How many times each operation was sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Sends of [`Store::claim`].
-    pub claim: usize,
-    /// Sends of [`Store::claim_all`].
-    pub claim_all: usize,
-    /// Sends of [`Store::claim_any`].
-    pub claim_any: usize,
-    /// Sends of [`Store::claim_fenced`].
-    pub claim_fenced: usize,
-    /// Sends of [`Store::replace`] and [`Store::replace_and_notify`].
-    pub replace: usize,
-    /// Sends of [`Store::remove`] and [`Store::remove_and_notify`].
-    pub remove: usize,
-    /// Sends of [`Store::get`].
-    pub get: usize,
-    /// Sends of [`Store::exchange`].
-    pub exchange: usize,
-    /// Sends of [`Store::count`].
-    pub count: usize,
-    /// Sends of [`Store::set_insert`].
-    pub set_insert: usize,
-    /// Sends of [`Store::set_remove`].
-    pub set_remove: usize,
-    /// Sends of [`Store::bloom_insert`].
-    pub bloom_insert: usize,
-    /// Sends of [`Store::bloom_stats`].
-    pub bloom_stats: usize,
-    /// Sends of [`Store::subscribe`].
-    pub subscribe: usize,
-}
-
-impl Counts {
-    /// The sum of all sends.
-    pub fn total(self) -> usize {
-        self.claim
-            + self.claim_all
-            + self.claim_any
-            + self.claim_fenced
-            + self.replace
-            + self.remove
-            + self.get
-            + self.exchange
-            + self.count
-            + self.set_insert
-            + self.set_remove
-            + self.bloom_insert
-            + self.bloom_stats
-            + self.subscribe
-    }
-}
-
 impl<S> CountingStore<S> {
     /// Counts operations on `store`.
     pub fn new(store: S) -> Self {
@@ -94,23 +40,8 @@ impl<S> CountingStore<S> {
 
     /// The operations that were sent so far.
     pub fn counts(&self) -> Counts {
-        let count = |op| self.counter(op).load(Ordering::SeqCst);
-        Counts {
-            claim: count(Op::Claim),
-            claim_all: count(Op::ClaimAll),
-            claim_any: count(Op::ClaimAny),
-            claim_fenced: count(Op::ClaimFenced),
-            replace: count(Op::Replace),
-            remove: count(Op::Remove),
-            get: count(Op::Get),
-            exchange: count(Op::Exchange),
-            count: count(Op::Count),
-            set_insert: count(Op::SetInsert),
-            set_remove: count(Op::SetRemove),
-            bloom_insert: count(Op::BloomInsert),
-            bloom_stats: count(Op::BloomStats),
-            subscribe: self.sent.subscribe.load(Ordering::SeqCst),
-        }
+        let sent = |op| self.counter(op).load(Ordering::SeqCst);
+        Counts::new(sent, self.sent.subscribe.load(Ordering::SeqCst))
     }
 
     /// Sets all counts to zero.

@@ -12,9 +12,9 @@ mod op;
 mod report;
 mod storm;
 
-pub use self::counting::{CountingStore, Counts};
+pub use self::counting::CountingStore;
 pub use self::faulty::{Fault, FaultyStore};
-pub use self::op::Op;
+pub use self::op::{Counts, Op};
 pub use self::report::StormReport;
 pub use self::storm::{assert_ran_once, storm};
 // Hidden in the docs where they are defined, because rustdoc inlines this crate in the facade.

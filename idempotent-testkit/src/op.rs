@@ -1,56 +1,58 @@
-//! The operations of a store, by name.
+//! The operations of a store by name, and how often each was sent.
 
-/// An operation of a [`Store`](idempotent_runtime::Store).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// [`Store::claim`](idempotent_runtime::Store::claim)
-    Claim,
-    /// [`Store::claim_all`](idempotent_runtime::Store::claim_all)
-    ClaimAll,
-    /// [`Store::claim_any`](idempotent_runtime::Store::claim_any)
-    ClaimAny,
-    /// [`Store::claim_fenced`](idempotent_runtime::Store::claim_fenced)
-    ClaimFenced,
-    /// [`Store::replace`](idempotent_runtime::Store::replace) and [`Store::replace_and_notify`](idempotent_runtime::Store::replace_and_notify)
-    Replace,
-    /// [`Store::remove`](idempotent_runtime::Store::remove) and [`Store::remove_and_notify`](idempotent_runtime::Store::remove_and_notify)
-    Remove,
-    /// [`Store::get`](idempotent_runtime::Store::get)
-    Get,
-    /// [`Store::exchange`](idempotent_runtime::Store::exchange)
-    Exchange,
-    /// [`Store::count`](idempotent_runtime::Store::count)
-    Count,
-    /// [`Store::set_insert`](idempotent_runtime::Store::set_insert)
-    SetInsert,
-    /// [`Store::set_remove`](idempotent_runtime::Store::set_remove)
-    SetRemove,
-    /// [`Store::bloom_insert`](idempotent_runtime::Store::bloom_insert)
-    BloomInsert,
-    /// [`Store::bloom_stats`](idempotent_runtime::Store::bloom_stats)
-    BloomStats,
+/// Makes [`Op`] and [`Counts`] of one row for each operation: its variant, its field, and the operations of a store that it names.
+macro_rules! operations {
+    ($($op:ident $field:ident $operations:literal;)+) => {
+        /// An operation of a [`Store`](idempotent_runtime::Store).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Op {
+            $(#[doc = $operations] $op,)+
+        }
+
+        impl Op {
+            /// The operations that every store must implement.
+            pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
+
+            /// All operations.
+            pub const ALL: [Self; [$(Self::$op),+].len()] = [$(Self::$op),+];
+        }
+
+        /// How many times each operation was sent.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub struct Counts {
+            $(#[doc = concat!("Sends of ", $operations, ".")] pub $field: usize,)+
+            /// Sends of [`Store::subscribe`](idempotent_runtime::Store::subscribe).
+            pub subscribe: usize,
+        }
+
+        impl Counts {
+            pub(crate) fn new(sent: impl Fn(Op) -> usize, subscribe: usize) -> Self {
+                Self { $($field: sent(Op::$op),)+ subscribe }
+            }
+
+            /// The sum of all sends.
+            pub fn total(self) -> usize {
+                $(self.$field +)+ self.subscribe
+            }
+        }
+    };
 }
 
-impl Op {
-    /// The operations that every store must implement.
-    pub const FOUR: [Self; 4] = [Self::Claim, Self::Replace, Self::Remove, Self::Get];
-
-    /// All operations.
-    pub const ALL: [Self; 13] = [
-        Self::Claim,
-        Self::ClaimAll,
-        Self::ClaimAny,
-        Self::ClaimFenced,
-        Self::Replace,
-        Self::Remove,
-        Self::Get,
-        Self::Exchange,
-        Self::Count,
-        Self::SetInsert,
-        Self::SetRemove,
-        Self::BloomInsert,
-        Self::BloomStats,
-    ];
+operations! {
+    Claim claim "[`Store::claim`](idempotent_runtime::Store::claim)";
+    ClaimAll claim_all "[`Store::claim_all`](idempotent_runtime::Store::claim_all)";
+    ClaimAny claim_any "[`Store::claim_any`](idempotent_runtime::Store::claim_any)";
+    ClaimFenced claim_fenced "[`Store::claim_fenced`](idempotent_runtime::Store::claim_fenced)";
+    Replace replace "[`Store::replace`](idempotent_runtime::Store::replace) and [`Store::replace_and_notify`](idempotent_runtime::Store::replace_and_notify)";
+    Remove remove "[`Store::remove`](idempotent_runtime::Store::remove) and [`Store::remove_and_notify`](idempotent_runtime::Store::remove_and_notify)";
+    Get get "[`Store::get`](idempotent_runtime::Store::get)";
+    Exchange exchange "[`Store::exchange`](idempotent_runtime::Store::exchange)";
+    Count count "[`Store::count`](idempotent_runtime::Store::count)";
+    SetInsert set_insert "[`Store::set_insert`](idempotent_runtime::Store::set_insert)";
+    SetRemove set_remove "[`Store::set_remove`](idempotent_runtime::Store::set_remove)";
+    BloomInsert bloom_insert "[`Store::bloom_insert`](idempotent_runtime::Store::bloom_insert)";
+    BloomStats bloom_stats "[`Store::bloom_stats`](idempotent_runtime::Store::bloom_stats)";
 }
 
 /// Calls a macro with each operation of a store: its name, its [`Op`], its arguments by reference, then those by value, and
