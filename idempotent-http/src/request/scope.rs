@@ -1,7 +1,5 @@
 //! Whose request it is. Two callers with one key make two calls.
 
-mod missing;
-
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +7,7 @@ use std::sync::Arc;
 use ::http::header::{self, HeaderName};
 use ::http::request;
 use idempotent_runtime::KeyPart;
-use idempotent_runtime::port::http::Call;
+use idempotent_runtime::port::http::{Call, has_missing_part};
 
 /// How the layer finds whose request it is. The methods of [`LayerBuilder`](crate::LayerBuilder) that are named `scope` make it.
 #[derive(Clone)]
@@ -163,7 +161,7 @@ impl Scope {
 
 /// Adds a scope of this kind to the key. `None` if it names no caller.
 fn add<P: KeyPart>(kind: &str, part: &P, call: &mut Call) -> Option<()> {
-    if missing::has_missing_part(part) {
+    if has_missing_part(part) {
         return None;
     }
     call.part(kind);

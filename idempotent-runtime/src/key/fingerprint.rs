@@ -14,12 +14,15 @@ use md5::Md5;
 use serde::Serialize;
 use sha2::Sha256;
 
+use self::canonical::DigestOutput;
 use self::digest::DigestState;
 use self::encode::Encoder;
 
 mod canonical;
 mod digest;
 mod encode;
+pub(crate) mod missing;
+mod output;
 #[cfg(test)]
 mod properties;
 
@@ -165,7 +168,7 @@ impl Keying {
     #[inline]
     pub fn hasher(&self) -> Hasher {
         Hasher {
-            encoder: Encoder::new(self.state.clone()),
+            encoder: Encoder::new(DigestOutput::new(self.state.clone())),
         }
     }
 }
@@ -179,7 +182,7 @@ impl fmt::Debug for Keying {
 /// Takes the parts of one key, in order, and makes the [`Fingerprint`].
 #[derive(Clone)]
 pub struct Hasher {
-    encoder: Encoder,
+    encoder: Encoder<DigestOutput>,
 }
 
 impl Hasher {
@@ -210,7 +213,7 @@ impl Hasher {
 
     /// Does the same as [`finish`](Self::finish), without a move of the hasher. It takes no more parts.
     pub(crate) fn end(&mut self) -> Fingerprint {
-        self.encoder.finish()
+        self.encoder.output().finish()
     }
 }
 

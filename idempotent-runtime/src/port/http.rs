@@ -17,7 +17,7 @@ use crate::protocol::context::ALL_OF_HTTP;
 pub use crate::call::Call;
 pub use crate::call::key_parts::FromClient;
 pub use crate::key::endpoint::Endpoint;
-pub use crate::key::fingerprint::Fingerprint;
+pub use crate::key::fingerprint::{Fingerprint, missing::has_missing_part};
 pub use crate::key::name::InvalidName;
 pub use crate::key::route::RouteName;
 

@@ -2,6 +2,7 @@
 //! sorted.
 
 use super::digest::{DigestState, Fingerprint};
+use super::output::Output;
 
 const VERSION: u8 = 1;
 
@@ -15,7 +16,7 @@ pub(super) const START: [u8; 2] = [VERSION, SEQUENCE];
 
 /// Writes the bytes of values to a digest that has read [`START`].
 #[derive(Clone)]
-pub(super) struct Output {
+pub(super) struct DigestOutput {
     state: DigestState,
     /// The entries of open maps, until they are sorted. Nothing else allocates.
     buffer: Vec<u8>,
@@ -23,7 +24,7 @@ pub(super) struct Output {
     open_maps: usize,
 }
 
-impl Output {
+impl DigestOutput {
     #[inline]
     pub(super) fn new(state: DigestState) -> Self {
         Self {
@@ -37,8 +38,12 @@ impl Output {
         self.end();
         self.state.finish()
     }
+}
 
-    pub(super) fn write(&mut self, bytes: &[u8]) {
+impl Output for DigestOutput {
+    type Entries = Entries;
+
+    fn write(&mut self, bytes: &[u8]) {
         if self.open_maps > 0 {
             self.buffer.extend_from_slice(bytes);
             return;
@@ -46,8 +51,7 @@ impl Output {
         self.state.update(bytes);
     }
 
-    /// Writes a tag and an unsigned number: how many bytes the number has, then its bytes, the highest first.
-    pub(super) fn number(&mut self, tag: u8, number: u128) {
+    fn number(&mut self, tag: u8, number: u128) {
         let mut bytes = [0; 18];
         bytes[2..].copy_from_slice(&number.to_be_bytes());
         let zeros = number.leading_zeros() / 8;
@@ -58,8 +62,7 @@ impl Output {
         self.write(&bytes[start..]);
     }
 
-    /// Writes a tag, the length of `bytes`, and `bytes`.
-    pub(super) fn text(&mut self, tag: u8, bytes: &[u8]) {
+    fn text(&mut self, tag: u8, bytes: &[u8]) {
         if (1..=SHORT).contains(&bytes.len()) {
             // One write costs less than two, and most texts are short.
             let [length, ..] = bytes.len().to_le_bytes();
@@ -72,13 +75,16 @@ impl Output {
         self.write(bytes);
     }
 
-    /// Begins a sequence.
-    pub(super) fn sequence(&mut self) {
+    fn sequence(&mut self) {
         self.write(&[SEQUENCE]);
     }
 
-    /// Writes a sequence of small numbers: the same bytes as [`number`](Self::number) for each of them, in few writes.
-    pub(super) fn sequence_of_small(&mut self, tag: u8, numbers: &[u8]) {
+    fn end(&mut self) {
+        self.write(&[END]);
+    }
+
+    /// Writes the same bytes as [`number`](Self::number) for each of the numbers, in few writes.
+    fn sequence_of_small(&mut self, tag: u8, numbers: &[u8]) {
         self.sequence();
         for some in numbers.chunks(32) {
             let (mut bytes, mut end) = ([0; 3 * 32], 0);
@@ -104,25 +110,17 @@ impl Output {
         self.end();
     }
 
-    /// Ends a sequence.
-    pub(super) fn end(&mut self) {
-        self.write(&[END]);
-    }
-
-    /// Begins a map.
-    pub(super) fn map(&mut self) -> Entries {
+    fn map(&mut self) -> Entries {
         self.write(&[MAP]);
         self.open_maps += 1;
         Entries(Vec::new())
     }
 
-    /// Begins an entry of the innermost open map.
-    pub(super) fn entry(&mut self, entries: &mut Entries) {
+    fn entry(&mut self, entries: &mut Entries) {
         entries.0.push(self.buffer.len());
     }
 
-    /// Ends the innermost open map.
-    pub(super) fn end_map(&mut self, entries: &Entries) {
+    fn end_map(&mut self, entries: &Entries) {
         let Entries(starts) = entries;
         if let Some(&first) = starts.first() {
             let ends = starts[1..].iter().copied().chain([self.buffer.len()]);

@@ -4,8 +4,8 @@ use std::fmt::{self, Write as _};
 
 use serde::ser::{self, Serialize};
 
-use super::canonical::{Entries, Output};
-use super::digest::{DigestState, Fingerprint, UnencodablePart};
+use super::digest::UnencodablePart;
+use super::output::Output;
 
 const UNIT: u8 = b'_';
 const TRUE: u8 = b't';
@@ -23,19 +23,19 @@ const DEPTH: usize = 128;
 
 type EncodeResult<T = ()> = Result<T, UnencodablePart>;
 
-/// Writes values to a digest that has read the start of the encoding.
+/// Writes values to an output.
 #[derive(Clone)]
-pub(super) struct Encoder {
-    output: Output,
+pub(super) struct Encoder<O> {
+    output: O,
     depth: usize,
     failed: bool,
 }
 
-impl Encoder {
+impl<O: Output> Encoder<O> {
     #[inline]
-    pub(super) fn new(state: DigestState) -> Self {
+    pub(super) fn new(output: O) -> Self {
         Self {
-            output: Output::new(state),
+            output,
             depth: 0,
             failed: false,
         }
@@ -65,8 +65,8 @@ impl Encoder {
         self.output.end();
     }
 
-    pub(super) fn finish(&mut self) -> Fingerprint {
-        self.output.finish()
+    pub(super) fn output(&mut self) -> &mut O {
+        &mut self.output
     }
 
     fn enter(&mut self) -> EncodeResult {
@@ -86,35 +86,50 @@ impl Encoder {
         Ok(())
     }
 
-    fn sequence(&mut self) -> EncodeResult<&mut Self> {
+    /// `is_named`: the sequence is of a variant, whose name is a part of the value.
+    fn sequence(&mut self, is_named: bool) -> EncodeResult<Sequence<'_, O>> {
         self.enter()?;
         self.output.sequence();
-        Ok(self)
+        Ok(Sequence {
+            encoder: self,
+            is_empty: !is_named,
+        })
     }
 
-    fn map(&mut self) -> EncodeResult<Map<'_>> {
+    /// `is_named`: the map is of a variant, whose name is a part of the value.
+    fn map(&mut self, is_named: bool) -> EncodeResult<Map<'_, O>> {
         self.enter()?;
         let entries = self.output.map();
         Ok(Map {
             encoder: self,
             entries,
+            is_empty: !is_named,
         })
     }
 }
 
-/// A map that is being written.
-pub(super) struct Map<'a> {
-    encoder: &'a mut Encoder,
-    entries: Entries,
+/// A sequence that is being written.
+pub(super) struct Sequence<'a, O> {
+    encoder: &'a mut Encoder<O>,
+    is_empty: bool,
 }
 
-impl Map<'_> {
+/// A map that is being written.
+pub(super) struct Map<'a, O: Output> {
+    encoder: &'a mut Encoder<O>,
+    entries: O::Entries,
+    is_empty: bool,
+}
+
+impl<O: Output> Map<'_, O> {
     fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> EncodeResult {
+        self.is_empty = false;
         self.encoder.output.entry(&mut self.entries);
         self.encoder.value(key)
     }
 
     fn end(self) {
+        self.encoder.output.missing_if(|| self.is_empty);
         self.encoder.output.end_map(&self.entries);
         self.encoder.depth -= 1;
     }
@@ -128,16 +143,16 @@ macro_rules! widen {
     )*};
 }
 
-impl<'a> ser::Serializer for &'a mut Encoder {
+impl<'a, O: Output> ser::Serializer for &'a mut Encoder<O> {
     type Ok = ();
     type Error = UnencodablePart;
-    type SerializeSeq = Self;
-    type SerializeTuple = Self;
-    type SerializeTupleStruct = Self;
-    type SerializeTupleVariant = Self;
-    type SerializeMap = Map<'a>;
-    type SerializeStruct = Map<'a>;
-    type SerializeStructVariant = Map<'a>;
+    type SerializeSeq = Sequence<'a, O>;
+    type SerializeTuple = Sequence<'a, O>;
+    type SerializeTupleStruct = Sequence<'a, O>;
+    type SerializeTupleVariant = Sequence<'a, O>;
+    type SerializeMap = Map<'a, O>;
+    type SerializeStruct = Map<'a, O>;
+    type SerializeStructVariant = Map<'a, O>;
 
     fn serialize_bool(self, value: bool) -> EncodeResult {
         self.output.write(&[if value { TRUE } else { FALSE }]);
@@ -186,16 +201,19 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     }
 
     fn serialize_str(self, value: &str) -> EncodeResult {
+        self.output.missing_if(|| value.trim().is_empty());
         self.output.text(STRING, value.as_bytes());
         Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> EncodeResult {
+        self.output.missing_if(|| value.trim_ascii().is_empty());
         self.output.text(BYTES, value);
         Ok(())
     }
 
     fn serialize_none(self) -> EncodeResult {
+        self.output.missing_if(|| true);
         self.output.write(&[NONE]);
         Ok(())
     }
@@ -206,6 +224,7 @@ impl<'a> ser::Serializer for &'a mut Encoder {
     }
 
     fn serialize_unit(self) -> EncodeResult {
+        self.output.missing_if(|| true);
         self.output.write(&[UNIT]);
         Ok(())
     }
@@ -221,7 +240,8 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         variant: &'static str,
     ) -> EncodeResult {
         self.output.text(VARIANT, variant.as_bytes());
-        self.serialize_unit()
+        self.output.write(&[UNIT]);
+        Ok(())
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -243,16 +263,20 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         self.nested(value)
     }
 
-    fn serialize_seq(self, _len: Option<usize>) -> EncodeResult<Self> {
-        self.sequence()
+    fn serialize_seq(self, _len: Option<usize>) -> EncodeResult<Sequence<'a, O>> {
+        self.sequence(false)
     }
 
-    fn serialize_tuple(self, _len: usize) -> EncodeResult<Self> {
-        self.sequence()
+    fn serialize_tuple(self, _len: usize) -> EncodeResult<Sequence<'a, O>> {
+        self.sequence(false)
     }
 
-    fn serialize_tuple_struct(self, _name: &'static str, _len: usize) -> EncodeResult<Self> {
-        self.sequence()
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        _len: usize,
+    ) -> EncodeResult<Sequence<'a, O>> {
+        self.sequence(false)
     }
 
     fn serialize_tuple_variant(
@@ -261,17 +285,17 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> EncodeResult<Self> {
+    ) -> EncodeResult<Sequence<'a, O>> {
         self.output.text(VARIANT, variant.as_bytes());
-        self.sequence()
+        self.sequence(true)
     }
 
-    fn serialize_map(self, _len: Option<usize>) -> EncodeResult<Map<'a>> {
-        self.map()
+    fn serialize_map(self, _len: Option<usize>) -> EncodeResult<Map<'a, O>> {
+        self.map(false)
     }
 
-    fn serialize_struct(self, _name: &'static str, _len: usize) -> EncodeResult<Map<'a>> {
-        self.map()
+    fn serialize_struct(self, _name: &'static str, _len: usize) -> EncodeResult<Map<'a, O>> {
+        self.map(false)
     }
 
     fn serialize_struct_variant(
@@ -280,9 +304,9 @@ impl<'a> ser::Serializer for &'a mut Encoder {
         _index: u32,
         variant: &'static str,
         _len: usize,
-    ) -> EncodeResult<Map<'a>> {
+    ) -> EncodeResult<Map<'a, O>> {
         self.output.text(VARIANT, variant.as_bytes());
-        self.map()
+        self.map(true)
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> EncodeResult {
@@ -295,17 +319,19 @@ impl<'a> ser::Serializer for &'a mut Encoder {
 
 macro_rules! elements {
     ($($kind:ident: $method:ident,)*) => {$(
-        impl ser::$kind for &mut Encoder {
+        impl<O: Output> ser::$kind for Sequence<'_, O> {
             type Ok = ();
             type Error = UnencodablePart;
 
             fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> EncodeResult {
-                self.value(value)
+                self.is_empty = false;
+                self.encoder.value(value)
             }
 
             fn end(self) -> EncodeResult {
-                self.output.end();
-                self.depth -= 1;
+                self.encoder.output.missing_if(|| self.is_empty);
+                self.encoder.output.end();
+                self.encoder.depth -= 1;
                 Ok(())
             }
         }
@@ -321,7 +347,7 @@ elements! {
 
 macro_rules! fields {
     ($($kind:ident,)*) => {$(
-        impl ser::$kind for Map<'_> {
+        impl<O: Output> ser::$kind for Map<'_, O> {
             type Ok = ();
             type Error = UnencodablePart;
 
@@ -332,6 +358,12 @@ macro_rules! fields {
             ) -> EncodeResult {
                 self.key(name)?;
                 self.encoder.value(value)
+            }
+
+            /// A field that its type does not write, usually because it is `None`.
+            fn skip_field(&mut self, _name: &'static str) -> EncodeResult {
+                self.encoder.output.missing_if(|| true);
+                Ok(())
             }
 
             fn end(self) -> EncodeResult {
@@ -347,7 +379,7 @@ fields! {
     SerializeStructVariant,
 }
 
-impl ser::SerializeMap for Map<'_> {
+impl<O: Output> ser::SerializeMap for Map<'_, O> {
     type Ok = ();
     type Error = UnencodablePart;
 
