@@ -7,7 +7,7 @@ use ::redis::{ErrorKind, RedisError};
 use idempotent_runtime::port::redis::{foreign_record, server_error};
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 
-use crate::client::reason::{effective_code, reason_for, reply_of};
+use crate::client::reason::{effective_code, meaning_of, reason_for, reply_of};
 
 /// The common parts of the errors of one store.
 #[derive(Clone)]
@@ -93,15 +93,10 @@ pub(crate) fn is_forbidden(error: &RedisError) -> bool {
 }
 
 fn kind_of_reply(code: &str, details: &str) -> StoreErrorKind {
-    match code {
-        "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "READONLY"
-        | "NOREPLICAS" | "MISCONF" | "NOSCRIPT" | "BUSY" => StoreErrorKind::NotApplied,
-        "OOM" => StoreErrorKind::Full,
-        "NOAUTH" | "WRONGPASS" | "DENIED" | "NOPERM" | "WRONGTYPE" | "CROSSSLOT" => {
-            StoreErrorKind::Misconfigured
-        }
-        "ERR" if is_misconfiguration(details) => StoreErrorKind::Misconfigured,
-        _ => StoreErrorKind::Unknown,
+    match meaning_of(code) {
+        Some((kind, _)) => kind,
+        None if code == "ERR" && is_misconfiguration(details) => StoreErrorKind::Misconfigured,
+        None => StoreErrorKind::Unknown,
     }
 }
 

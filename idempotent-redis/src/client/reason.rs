@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use ::redis::{ErrorKind, RedisError};
+use idempotent_runtime::store::StoreErrorKind;
 
 /// The reason for an error of the client; `None` for a rare error.
 pub(crate) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
@@ -48,6 +49,8 @@ pub(crate) fn reason_for(error: &RedisError) -> Option<Cow<'static, str>> {
 
 const WRONG_PASSWORD: &str = "did not accept the user or the password (check both in the URL)";
 const NO_PASSWORD: &str = "requires a password (write `user:password@` before the host in the URL)";
+const NO_PERMISSION: &str =
+    "does not let this user run a command of a script (`RedisStore` lists the permissions)";
 const NOT_REDIS: &str = "gave an answer that is not in the Redis protocol (does another program listen on this port, or \
     does the port expect TLS? then write `rediss://`)";
 const NO_NODE: &str = "has no node that answers for this key (see `CLUSTER INFO`)";
@@ -75,72 +78,82 @@ pub(crate) fn effective_code<'a>(code: &'a str, details: &'a str) -> &'a str {
     let mut words = details.split([' ', ':']);
     let inner = words.find_map(|word| {
         let word = word.trim_start_matches('-');
-        CODES.contains(&word).then_some(word)
+        meaning_of(word).is_some().then_some(word)
     });
     inner.unwrap_or(code)
 }
 
-/// The codes that have a fixed meaning; `ERR` has none.
-pub(crate) const CODES: [&str; 18] = [
-    "MOVED",
-    "ASK",
-    "TRYAGAIN",
-    "CLUSTERDOWN",
-    "LOADING",
-    "MASTERDOWN",
-    "READONLY",
-    "NOREPLICAS",
-    "MISCONF",
-    "NOSCRIPT",
-    "BUSY",
-    "OOM",
-    "NOAUTH",
-    "WRONGPASS",
-    "DENIED",
-    "NOPERM",
-    "WRONGTYPE",
-    "CROSSSLOT",
-];
+macro_rules! codes {
+    ($($($code:literal)|+ => $kind:ident, $reason:expr;)+) => {
+        /// What the code of an error reply means: the kind of the store's error, and the reason. `None` for `ERR`, which has many meanings.
+        pub(crate) fn meaning_of(code: &str) -> Option<(StoreErrorKind, &'static str)> {
+            match code {
+                $($($code)|+ => Some((StoreErrorKind::$kind, $reason)),)+
+                _ => None,
+            }
+        }
+    };
+}
+
+codes! {
+    "MOVED" | "ASK" => NotApplied, "moved the key to another node of the cluster";
+    "TRYAGAIN" => NotApplied, "is moving the key to another node of the cluster";
+    "CLUSTERDOWN" => NotApplied, "is a cluster in which no primary serves this key (see `CLUSTER INFO`)";
+    "LOADING" => NotApplied, "is still loading its data after a start";
+    "MASTERDOWN" => NotApplied, "is a replica that lost its primary";
+    "READONLY" => NotApplied, "is a read-only replica (connect to its primary)";
+    "NOREPLICAS" => NotApplied, "refuses writes because too few replicas are in sync (see `min-replicas-to-write`)";
+    "MISCONF" => NotApplied, "refuses writes because it cannot write to its disk (check the space on it)";
+    "NOSCRIPT" => NotApplied, "has lost a script of the store (was it restarted?)";
+    "BUSY" => NotApplied, "is busy with a long script";
+    "OOM" => Full, "is out of memory (raise `maxmemory`, or remove keys)";
+    "NOAUTH" => Misconfigured, NO_PASSWORD;
+    "WRONGPASS" => Misconfigured, WRONG_PASSWORD;
+    "DENIED" => Misconfigured, "is in protected mode and accepts local connections only (set a password on the server)";
+    "NOPERM" => Misconfigured, NO_PERMISSION;
+    "WRONGTYPE" => Misconfigured, "holds a value of another type under this key, such as a list, which another program wrote";
+    "CROSSSLOT" => Misconfigured, "keeps the keys of one operation on several nodes";
+}
 
 fn reason_for_reply(code: &str, details: &str) -> Option<Cow<'static, str>> {
+    match meaning_of(code) {
+        Some(_) if code == "NOPERM" => return Some(reason_for_permission(details)),
+        Some((_, reason)) => return Some(reason.into()),
+        None => {}
+    }
     let says = |text: &str| details.to_ascii_lowercase().contains(text);
-    Some(match code {
-        "MOVED" | "ASK" => "moved the key to another node of the cluster".into(),
-        "TRYAGAIN" => "is moving the key to another node of the cluster".into(),
-        "CLUSTERDOWN" => "is a cluster in which no primary serves this key (see `CLUSTER INFO`)".into(),
-        "LOADING" => "is still loading its data after a start".into(),
-        "MASTERDOWN" => "is a replica that lost its primary".into(),
-        "READONLY" => "is a read-only replica (connect to its primary)".into(),
-        "NOREPLICAS" => "refuses writes because too few replicas are in sync (see `min-replicas-to-write`)".into(),
-        "MISCONF" => "refuses writes because it cannot write to its disk (check the space on it)".into(),
-        "BUSY" => "is busy with a long script".into(),
-        "OOM" => "is out of memory (raise `maxmemory`, or remove keys)".into(),
-        "NOAUTH" => NO_PASSWORD.into(),
-        "WRONGPASS" => WRONG_PASSWORD.into(),
-        "DENIED" => "is in protected mode and accepts local connections only (set a password on the server)".into(),
-        "NOPERM" => reason_for_permission(details),
-        "WRONGTYPE" => "holds a value of another type under this key, such as a list, which another program wrote".into(),
-        "CROSSSLOT" => "keeps the keys of one operation on several nodes".into(),
-        _ if says("permission") || says("the user executing the script can't") => {
-            reason_for_permission(details)
-        }
-        _ if says("operation not permitted") => NO_PASSWORD.into(),
-        _ if says("unknown command") || says("unknown redis command") => match quoted(details) {
-            Some(command) => {
-                format!("does not know the command `{command}` (is it renamed, or the server too old?)").into()
-            }
-            None => "does not know a command that the store needs (is it renamed, or the server too old?)".into(),
-        },
-        _ if says("max number of clients") => "has no room for another connection (raise `maxclients`)".into(),
-        _ if says("db index is out of range") => {
-            "has no database of this number (check the end of the URL)".into()
-        }
-        _ if says("cluster support disabled") => {
-            "is one server and no cluster (write `redis://` instead of `redis-cluster://`)".into()
-        }
-        _ => return None,
-    })
+    if says("permission") || says("the user executing the script can't") {
+        return Some(reason_for_permission(details));
+    }
+    if says("unknown command") || says("unknown redis command") {
+        let what = match quoted(details) {
+            Some(command) => format!("the command `{command}`"),
+            None => "a command that the store needs".to_owned(),
+        };
+        return Some(
+            format!("does not know {what} (is it renamed, or the server too old?)").into(),
+        );
+    }
+    let (_, reason) = REASONS.iter().find(|(text, _)| says(text))?;
+    Some(Cow::Borrowed(reason))
 }
+
+/// Texts of `ERR` replies, and what they mean.
+const REASONS: [(&str, &str); 4] = [
+    ("operation not permitted", NO_PASSWORD),
+    (
+        "max number of clients",
+        "has no room for another connection (raise `maxclients`)",
+    ),
+    (
+        "db index is out of range",
+        "has no database of this number (check the end of the URL)",
+    ),
+    (
+        "cluster support disabled",
+        "is one server and no cluster (write `redis://` instead of `redis-cluster://`)",
+    ),
+];
 
 /// The missing permission, as an operator would allow it.
 fn reason_for_permission(details: &str) -> Cow<'static, str> {
@@ -161,10 +174,7 @@ fn reason_for_permission(details: &str) -> Cow<'static, str> {
     };
     match needed {
         Some((what, allow)) => format!("does not let this user {what} (allow {allow})").into(),
-        None => {
-            "does not let this user run a command of a script (`RedisStore` lists the permissions)"
-                .into()
-        }
+        None => NO_PERMISSION.into(),
     }
 }
 
