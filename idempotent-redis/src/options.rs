@@ -158,12 +158,13 @@ impl RedisOptions {
     /// As [`RedisStore::connect`].
     pub async fn connect(mut self, url: &str) -> Result<RedisStore, StoreError> {
         let address = Address::parse(url)?;
-        self.allow_eviction = address.allow_eviction.unwrap_or(self.allow_eviction);
-        self.batch = address.batch.unwrap_or(self.batch);
-        self.batch_above = address.batch_above.unwrap_or(self.batch_above);
+        let of_url = &address.options;
+        self.allow_eviction = of_url.allow_eviction.unwrap_or(self.allow_eviction);
+        self.batch = of_url.batch.unwrap_or(self.batch);
+        self.batch_above = of_url.batch_above.unwrap_or(self.batch_above);
         self.replicas = Replicas {
-            wanted: address.replicas.unwrap_or(self.replicas.wanted),
-            timeout: address.replica_timeout.unwrap_or(self.replicas.timeout),
+            wanted: of_url.replicas.unwrap_or(self.replicas.wanted),
+            timeout: of_url.replica_timeout.unwrap_or(self.replicas.timeout),
         };
         let topology = Topology::new(address, self.certificates.clone(), self.replicas)?;
         let topology = Arc::new(topology);

@@ -32,13 +32,7 @@ impl Sentinels {
         login: RedisConnectionInfo,
         certificates: Certificates,
     ) -> Result<Self, StoreError> {
-        let mut sentinel_login = RedisConnectionInfo::default().set_protocol(login.protocol());
-        if let Some(user) = credentials.user {
-            sentinel_login = sentinel_login.set_username(user);
-        }
-        if let Some(password) = credentials.password {
-            sentinel_login = sentinel_login.set_password(password);
-        }
+        let sentinel_login = credentials.on(0, login.protocol());
         let sentinels = sentinels.into_iter().map(|host| {
             let info = connection_info(address(host, tls), sentinel_login.clone());
             certificates.client(info.map_err(|_| bad_url("names a sentinel without an address"))?)

@@ -21,6 +21,12 @@ pub(crate) struct Address {
     pub(crate) tls: bool,
     /// The login, the database and the protocol for the servers.
     pub(crate) login: RedisConnectionInfo,
+    pub(crate) options: UrlOptions,
+}
+
+/// The options of a store that a URL sets.
+#[derive(Debug, Default)]
+pub(crate) struct UrlOptions {
     pub(crate) allow_eviction: Option<bool>,
     pub(crate) batch: Option<bool>,
     pub(crate) batch_above: Option<usize>,
@@ -105,11 +111,7 @@ impl Address {
             place,
             tls,
             login: login.on(db, query.protocol),
-            allow_eviction: query.allow_eviction,
-            batch: query.batch,
-            batch_above: query.batch_above,
-            replicas: query.replicas,
-            replica_timeout: query.replica_timeout,
+            options: query.options,
         })
     }
 }
@@ -165,11 +167,7 @@ const SCHEMES: &str = "must begin with `redis://`, `redis-cluster://` or `redis-
 
 #[derive(Default)]
 struct Query {
-    allow_eviction: Option<bool>,
-    batch: Option<bool>,
-    batch_above: Option<usize>,
-    replicas: Option<u32>,
-    replica_timeout: Option<Duration>,
+    options: UrlOptions,
     protocol: ProtocolVersion,
     /// For a socket.
     db: i64,
@@ -186,26 +184,28 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match (name, kind) {
                 ("allow_eviction", _) => {
-                    query.allow_eviction = Some(parse(
+                    query.options.allow_eviction = Some(parse(
                         value,
                         "must set `allow_eviction` to `true` or `false`",
                     )?);
                 }
                 ("batch", _) => {
-                    query.batch = Some(parse(value, "must set `batch` to `true` or `false`")?);
+                    query.options.batch =
+                        Some(parse(value, "must set `batch` to `true` or `false`")?);
                 }
                 ("batch_above", _) => {
-                    query.batch_above =
+                    query.options.batch_above =
                         Some(parse(value, "must set `batch_above` to a whole number")?);
                 }
                 ("replicas", _) => {
-                    query.replicas = Some(parse(value, "must set `replicas` to a whole number")?);
+                    query.options.replicas =
+                        Some(parse(value, "must set `replicas` to a whole number")?);
                 }
                 ("replica_timeout", _) => {
                     let timeout = read_duration(value).map_err(|_| {
                         bad_url("must set `replica_timeout` to a duration such as `200ms`")
                     })?;
-                    query.replica_timeout = Some(timeout);
+                    query.options.replica_timeout = Some(timeout);
                 }
                 ("protocol", _) => {
                     query.protocol = match value {
@@ -244,7 +244,8 @@ fn parse<T: FromStr>(value: &str, rule: &'static str) -> Result<T, StoreError> {
 }
 
 impl Credentials {
-    fn on(self, db: i64, protocol: ProtocolVersion) -> RedisConnectionInfo {
+    /// The login to a database, by a protocol.
+    pub(crate) fn on(self, db: i64, protocol: ProtocolVersion) -> RedisConnectionInfo {
         let info = RedisConnectionInfo::default();
         let mut info = info.set_db(db).set_protocol(protocol);
         if let Some(user) = self.user {

@@ -113,7 +113,7 @@ fn options_are_read() {
         ("redis://h?", None),
     ] {
         let address = Address::parse(url).expect(url);
-        assert_eq!(address.allow_eviction, allow, "{url}");
+        assert_eq!(address.options.allow_eviction, allow, "{url}");
         let resp3 = address.login.protocol() == ProtocolVersion::RESP3;
         assert_eq!(resp3, url.contains("protocol"), "{url}");
     }
@@ -128,10 +128,14 @@ fn batches_may_be_switched_off_anywhere() {
         ("redis-sentinel://h/m?batch=false&protocol=3", Some(false)),
         ("unix:///s?batch=false&db=1", Some(false)),
     ] {
-        assert_eq!(Address::parse(url).expect(url).batch, batch, "{url}");
+        assert_eq!(
+            Address::parse(url).expect(url).options.batch,
+            batch,
+            "{url}"
+        );
     }
     let address = Address::parse("redis://h?batch_above=64").expect("a URL");
-    assert_eq!(address.batch_above, Some(64));
+    assert_eq!(address.options.batch_above, Some(64));
 }
 
 #[test]
@@ -148,9 +152,9 @@ fn replicas_may_be_wanted_anywhere() {
         ),
     ] {
         let address = Address::parse(url).expect(url);
-        assert_eq!(address.replicas, replicas, "{url}");
+        assert_eq!(address.options.replicas, replicas, "{url}");
         let timeout = millis.map(Duration::from_millis);
-        assert_eq!(address.replica_timeout, timeout, "{url}");
+        assert_eq!(address.options.replica_timeout, timeout, "{url}");
     }
 }
 
