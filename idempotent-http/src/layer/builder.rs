@@ -6,7 +6,6 @@ mod options;
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -18,7 +17,6 @@ use idempotent_runtime::{Idempotency, KeyPart};
 
 use self::chosen::Chosen;
 use crate::layer::IdempotencyLayer;
-use crate::layer::config::Config;
 use crate::layer::configured::ConfiguredRoutes;
 use crate::layer::options::RouteOptions;
 use crate::profile::Profile;
@@ -32,8 +30,8 @@ use crate::request::scope::Scope;
 ///
 /// The type parameter records whether the layer has a scope: [`build`](Self::build) needs one.
 pub struct LayerBuilder<S = NoScope> {
-    config: Config<S>,
-    profile: Profile,
+    idempotency: Idempotency,
+    scope: S,
     chosen: Chosen,
 }
 
@@ -79,29 +77,9 @@ impl IdempotencyLayer {
     ///     .build();
     /// ```
     pub fn builder(idempotency: &Idempotency) -> LayerBuilder {
-        let profile = Profile::default();
-        let config = Config {
+        LayerBuilder {
             idempotency: idempotency.clone(),
             scope: NoScope,
-            table: profile.table(),
-            methods: Vec::new(),
-            key: KeySource::default(),
-            syntax: KeySyntax::default(),
-            unkeyed: None,
-            marker: None,
-            docs: None,
-            challenge: None,
-            on_reject: None,
-            options: Arc::default(),
-            routes: HashMap::new(),
-            unary: HashSet::new(),
-            has_unguarded: false,
-            seen_routes: Arc::default(),
-            route: None,
-        };
-        LayerBuilder {
-            config,
-            profile,
             chosen: Chosen::default(),
         }
     }
@@ -182,27 +160,24 @@ impl<S> LayerBuilder<S> {
     where
         S: HasScope,
     {
-        let mut config = self.config;
-        config.complete(self.profile, self.chosen);
-        for name in config.routes.keys() {
-            let is_route = name.starts_with('/') || config.is_named(name);
+        for name in self.chosen.routes.keys() {
+            let is_route = name.starts_with('/') || self.chosen.is_named(name);
             assert!(
                 is_route,
                 "`for_route(\"{name}\", …)` names no route: a route begins with `/`"
             );
         }
-        let routes = Arc::new(ConfiguredRoutes::new(config.routes.keys().cloned()));
-        let watched: Weak<ConfiguredRoutes> = Arc::downgrade(&routes);
+        let scope = self.scope.into_scope();
+        let config = self.chosen.complete(self.idempotency, scope);
+        let watched: Weak<ConfiguredRoutes> = Arc::downgrade(&config.seen_routes);
         watch(&config.idempotency, watched);
-        config.seen_routes = routes;
-        let (config, scope) = config.with_scope(());
-        IdempotencyLayer::new(config.with_scope(scope.into_scope()).0)
+        IdempotencyLayer::new(config)
     }
 
     fn scoped(self, scope: Scope) -> LayerBuilder<Scope> {
         LayerBuilder {
-            config: self.config.with_scope(scope).0,
-            profile: self.profile,
+            idempotency: self.idempotency,
+            scope,
             chosen: self.chosen,
         }
     }
@@ -210,7 +185,7 @@ impl<S> LayerBuilder<S> {
     /// Sets the convention of the API. Default: [`Profile::Ietf`]. The other options replace single rows of its table, in any order.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+        self.chosen.profile = profile;
         self
     }
 
@@ -265,7 +240,7 @@ impl<S> LayerBuilder<S> {
             is_valid,
             "the URL of the docs has only visible ASCII characters, without `<` and `>`"
         );
-        self.config.docs = Some(url.into());
+        self.chosen.docs = Some(url.into());
         self
     }
 
@@ -274,7 +249,7 @@ impl<S> LayerBuilder<S> {
     /// refused with 400. If the scope is another header than `Authorization`, it is always 400.
     #[must_use]
     pub fn challenge(mut self, challenge: HeaderValue) -> Self {
-        self.config.challenge = Some(challenge);
+        self.chosen.challenge = Some(challenge);
         self
     }
 
@@ -299,7 +274,7 @@ impl<S> LayerBuilder<S> {
         mut self,
         answer: impl Fn(&Rejection, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.config.on_reject = Some(Box::new(answer));
+        self.chosen.on_reject = Some(Box::new(answer));
         self
     }
 
@@ -316,7 +291,7 @@ impl<S> LayerBuilder<S> {
     #[must_use]
     pub fn route(mut self, route: impl Into<Cow<'static, str>>) -> Self {
         match Named::new(route) {
-            Ok(named) => self.config.route = Some(named),
+            Ok(named) => self.chosen.route = Some(named),
             Err(name) => panic!("{name}"),
         }
         self
@@ -345,52 +320,17 @@ impl<S> LayerBuilder<S> {
         if let Err(name) = Named::new(route.clone()) {
             panic!("{name}");
         }
-        let options = options(RouteOptions::clone(&self.config.options));
-        self.config.routes.insert(route, Arc::new(options));
+        let options = options(RouteOptions::clone(&self.chosen.options));
+        self.chosen.routes.insert(route, Arc::new(options));
         self
-    }
-}
-
-impl<S> Config<S> {
-    /// Whether this is the name of the option `route`.
-    fn is_named(&self, name: &str) -> bool {
-        let endpoint = match &self.route {
-            Some(Named::Endpoint(endpoint)) => Some(endpoint.as_str()),
-            Some(Named::Route(_)) | None => None,
-        };
-        endpoint == Some(name)
-    }
-
-    fn with_scope<T>(self, scope: T) -> (Config<T>, S) {
-        let config = Config {
-            idempotency: self.idempotency,
-            scope,
-            table: self.table,
-            methods: self.methods,
-            key: self.key,
-            syntax: self.syntax,
-            unkeyed: self.unkeyed,
-            marker: self.marker,
-            docs: self.docs,
-            challenge: self.challenge,
-            on_reject: self.on_reject,
-            options: self.options,
-            routes: self.routes,
-            unary: self.unary,
-            has_unguarded: self.has_unguarded,
-            seen_routes: self.seen_routes,
-            route: self.route,
-        };
-        (config, self.scope)
     }
 }
 
 impl<S> fmt::Debug for LayerBuilder<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LayerBuilder")
-            .field("profile", &self.profile)
-            .field("chosen", &self.chosen)
-            .field("options", &self.config.options)
+            .field("profile", &self.chosen.profile)
+            .field("options", &self.chosen.options)
             .finish_non_exhaustive()
     }
 }

@@ -32,9 +32,9 @@ use crate::request::scope::{FindScope, Scope};
 use crate::request::unkeyed::Unkeyed;
 
 /// The options of a layer.
-pub(crate) struct Config<S = Scope> {
+pub(crate) struct Config {
     pub(crate) idempotency: Idempotency,
-    pub(crate) scope: S,
+    pub(crate) scope: Scope,
     /// The convention.
     pub(crate) table: &'static Table,
     pub(crate) methods: Vec<Method>,

@@ -32,8 +32,8 @@ macro_rules! options {
                 $(#[$doc])*
                 #[must_use]
                 pub fn $name(mut self $(, $arg: $type)*) -> Self {
-                    let options = RouteOptions::clone(&self.config.options);
-                    self.config.options = Arc::new(options.$name($($arg),*));
+                    let options = RouteOptions::clone(&self.chosen.options);
+                    self.chosen.options = Arc::new(options.$name($($arg),*));
                     self
                 }
             )*
