@@ -73,14 +73,9 @@ impl Error {
     /// }
     /// ```
     pub fn text(&self, lang: Lang) -> &'static str {
-        match lang {
-            Lang::En => self.facts().en,
-            Lang::ZhHans => self.facts().zh_hans,
-            Lang::Custom(translation) => {
-                let text = translation.text(self.facts().code);
-                text.unwrap_or(self.facts().en)
-            }
-        }
+        let facts = self.facts();
+        let own = lang.of_the_program(facts.code);
+        own.unwrap_or_else(|| lang.built_in(facts.en, facts.zh_hans))
     }
 
     /// The row of this kind of error.
@@ -138,10 +133,7 @@ pub(crate) struct Facts {
 impl Facts {
     /// What is wrong, for the programmer of a client. In English, if the language is one of the program.
     pub(crate) fn title(&self, lang: Lang) -> &'static str {
-        match lang {
-            Lang::En | Lang::Custom(_) => self.title,
-            Lang::ZhHans => self.zh_title,
-        }
+        lang.built_in(self.title, self.zh_title)
     }
 }
 

@@ -43,13 +43,6 @@ pub struct Translation {
     text: fn(&str) -> Option<&'static str>,
 }
 
-impl Translation {
-    /// The text for this code; `None` if the program has none.
-    pub(crate) fn text(self, code: &str) -> Option<&'static str> {
-        (self.text)(code)
-    }
-}
-
 impl fmt::Debug for Translation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.tag)
@@ -98,6 +91,22 @@ impl Lang {
             Self::En => "en",
             Self::ZhHans => "zh-Hans",
             Self::Custom(translation) => translation.tag,
+        }
+    }
+
+    /// The text of the program for this code; `None` if the language is built in, or the program has no text.
+    pub(crate) fn of_the_program(self, code: &str) -> Option<&'static str> {
+        match self {
+            Self::Custom(translation) => (translation.text)(code),
+            Self::En | Self::ZhHans => None,
+        }
+    }
+
+    /// The text in this language, or the English text if the language is one of the program.
+    pub(crate) fn built_in<T>(self, en: T, zh_hans: T) -> T {
+        match self {
+            Self::En | Self::Custom(_) => en,
+            Self::ZhHans => zh_hans,
         }
     }
 

@@ -62,26 +62,13 @@ impl<'a> Carrier<'a> {
     }
 
     fn text(self, lang: Lang) -> String {
-        let name = self.name();
         let (en, zh_hans) = match self {
-            Self::Header(_) => (format!("header {name}"), format!("请求头 {name}")),
-            Self::Query(_) => (
-                format!("parameter {name} of the query"),
-                format!("查询参数 {name}"),
-            ),
-            Self::Member(_) => (
-                format!("member {name} of the JSON body"),
-                format!("JSON 请求体的成员 {name}"),
-            ),
-            Self::Field(_) => (
-                format!("field {name} of the form"),
-                format!("表单字段 {name}"),
-            ),
+            Self::Header(_) => ("header {}", "请求头 {}"),
+            Self::Query(_) => ("parameter {} of the query", "查询参数 {}"),
+            Self::Member(_) => ("member {} of the JSON body", "JSON 请求体的成员 {}"),
+            Self::Field(_) => ("field {} of the form", "表单字段 {}"),
         };
-        match lang {
-            Lang::En | Lang::Custom(_) => en,
-            Lang::ZhHans => zh_hans,
-        }
+        lang.built_in(en, zh_hans).replace("{}", self.name())
     }
 }
 
@@ -124,33 +111,27 @@ impl IdFault<'_> {
     }
 
     /// What is wrong, without the mistake in the value.
-    const fn what(&self, lang: Lang) -> &'static str {
-        let (en, zh_hans) = match self.fault {
-            HeaderFault::Missing => ("is missing", "缺失"),
-            HeaderFault::Repeated => ("was sent more than once", "重复出现"),
-            HeaderFault::Malformed => ("cannot be read", "无法读取"),
-        };
-        match lang {
-            Lang::En | Lang::Custom(_) => en,
-            Lang::ZhHans => zh_hans,
+    fn what(&self, lang: Lang) -> &'static str {
+        match self.fault {
+            HeaderFault::Missing => lang.built_in("is missing", "缺失"),
+            HeaderFault::Repeated => lang.built_in("was sent more than once", "重复出现"),
+            HeaderFault::Malformed => lang.built_in("cannot be read", "无法读取"),
         }
     }
 
     /// What is wrong with a malformed header, and what the client must send.
     pub fn text(&self, lang: Lang) -> String {
-        if let Lang::Custom(translation) = lang
-            && let Some(text) = translation.text(self.code())
-        {
+        if let Some(text) = lang.of_the_program(self.code()) {
             return text.to_owned();
         }
         let (carrier, request) = (self.carrier.text(lang), self.request(lang));
         let Some(mistake) = self.mistake.map(|mistake| mistake.text(lang)) else {
             return request;
         };
-        match lang {
-            Lang::En | Lang::Custom(_) => format!("The {carrier} {mistake}. {request}"),
-            Lang::ZhHans => format!("{carrier} 无法读取：{mistake}。{request}"),
-        }
+        lang.built_in(
+            format!("The {carrier} {mistake}. {request}"),
+            format!("{carrier} 无法读取：{mistake}。{request}"),
+        )
     }
 
     /// Why the id is not there, in one line for the log.
@@ -163,14 +144,14 @@ impl IdFault<'_> {
     /// What the client must send.
     fn request(&self, lang: Lang) -> String {
         let (carrier, value) = (self.carrier.text(lang), self.expected(lang));
-        match lang {
-            Lang::En | Lang::Custom(_) => format!("Send the {carrier} once, with {value}."),
-            Lang::ZhHans => format!("{carrier} 必须且只能出现一次，其值为 {value}"),
-        }
+        lang.built_in(
+            format!("Send the {carrier} once, with {value}."),
+            format!("{carrier} 必须且只能出现一次，其值为 {value}"),
+        )
     }
 
     /// The value that the client must send.
-    const fn expected(&self, lang: Lang) -> &'static str {
+    fn expected(&self, lang: Lang) -> &'static str {
         let (en, zh_hans) = match self.id {
             Id::IdempotencyKey(Expected::Text) | Id::RequestId => (
                 "1 to 255 printable ASCII characters",
@@ -182,10 +163,7 @@ impl IdFault<'_> {
             ),
             Id::IdempotencyKey(Expected::Uuid) => ("a UUID", "UUID"),
         };
-        match lang {
-            Lang::En | Lang::Custom(_) => en,
-            Lang::ZhHans => zh_hans,
-        }
+        lang.built_in(en, zh_hans)
     }
 
     /// The body of the response, with the status 400.

@@ -53,12 +53,9 @@ impl Mistake {
     }
 
     /// The mistake, as the predicate of a sentence about the value.
-    pub const fn text(self, lang: Lang) -> &'static str {
+    pub fn text(self, lang: Lang) -> &'static str {
         let (en, zh_hans) = self.texts();
-        match lang {
-            Lang::En | Lang::Custom(_) => en,
-            Lang::ZhHans => zh_hans,
-        }
+        lang.built_in(en, zh_hans)
     }
 
     const fn texts(self) -> (&'static str, &'static str) {

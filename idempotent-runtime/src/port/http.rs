@@ -125,16 +125,10 @@ pub fn emit_refusal(handle: &Idempotency, error: &Error) {
 
 /// The text in this language, or the English text if the language is one of the program.
 pub fn built_in<T>(lang: Lang, en: T, zh_hans: T) -> T {
-    match lang {
-        Lang::En | Lang::Custom(_) => en,
-        Lang::ZhHans => zh_hans,
-    }
+    lang.built_in(en, zh_hans)
 }
 
 /// The text of the program for this code; `None` if the language is built in, or the program has no text.
 pub fn text_of_the_program(lang: Lang, code: &str) -> Option<&'static str> {
-    match lang {
-        Lang::Custom(translation) => translation.text(code),
-        Lang::En | Lang::ZhHans => None,
-    }
+    lang.of_the_program(code)
 }
