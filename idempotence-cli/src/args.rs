@@ -290,8 +290,6 @@ pub(crate) enum Format {
     Table,
     /// XML, for servers that run tests
     Junit,
-    /// A table for a page
-    Markdown,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,6 @@ mod client;
 pub(crate) mod convention;
 mod effect;
 mod junit;
-mod markdown;
 mod report;
 mod rule;
 mod rules;
@@ -54,7 +53,6 @@ pub(crate) async fn run(args: &Probe, output: &mut Output) -> Result<(), Failure
 fn print(report: &Report, format: Format, output: &mut Output) -> Result<(), Failure> {
     match format {
         Format::Junit => output.line(&junit::text(report)),
-        Format::Markdown => output.line(&markdown::text(report)),
         Format::Table if output.is_json() => output.json(&report.rows()),
         Format::Table => report.print(output),
     }

@@ -220,19 +220,6 @@ fn the_report_has_a_form_for_people_for_pages_and_for_pipelines() {
         "{}",
         junit.out
     );
-    let markdown = probe(address, &["--format", "markdown"]);
-    assert!(
-        markdown.out.contains("| `replay-body` | should | ✅  |"),
-        "{}",
-        markdown.out
-    );
-    assert!(
-        markdown
-            .out
-            .contains("| `other-user` | must | ❌ another user gets"),
-        "{}",
-        markdown.out
-    );
 }
 
 #[test]
