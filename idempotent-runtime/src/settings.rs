@@ -1,6 +1,5 @@
 //! The options of endpoints that operators set without compiling, and the known endpoints.
 
-mod attribute_options;
 mod called;
 pub(crate) mod endpoint_info;
 mod env;
@@ -14,6 +13,7 @@ mod properties;
 pub(crate) mod registered;
 pub(crate) mod setting;
 mod table;
+mod value;
 
 #[cfg(feature = "toml")]
 use std::path::PathBuf;
@@ -26,9 +26,9 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
-/// Settings change `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error` and `settle` of guarded functions without compiling, and `disabled = true`
-/// switches their guards off. They are read when the
-/// handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
+/// Settings change options of guarded functions without compiling: those that [`EndpointInfo`] has. `disabled = true` switches their guards
+/// off. They are read when the handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings`
+/// nothing is read.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;
@@ -60,7 +60,7 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 ///
 /// | variable | is for |
 /// | --- | --- |
-/// | `IDEMPOTENCE_TTL`, `…_LEASE`, `…_AT_LEAST`, `…_WAIT`, `…_ON_STORE_ERROR`, `…_SETTLE`, `…_DISABLED` | every endpoint |
+/// | `IDEMPOTENCE_TTL`, `IDEMPOTENCE_ON_STORE_ERROR`, … | every endpoint |
 /// | `IDEMPOTENCE__ORDERS_PAY__TTL`, … | the endpoint `orders.pay`: its name in capitals, with an underscore for every character but `A-Z 0-9` |
 ///
 /// If several names become equal that way, the variable is for all of these endpoints. `IDEMPOTENCE_URL`, `IDEMPOTENCE_STORE`,

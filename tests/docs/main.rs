@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const README: &str = include_str!("../../README.md");
 const ATTRIBUTE: &str = include_str!("../../docs/guide/attribute.md");
-const OPTIONS: &str = include_str!("../../idempotent-runtime/src/settings/attribute_options.rs");
+const OPTIONS: &str = include_str!("../../idempotent-macro/src/options.rs");
 const RUSTDOC_LINKS: &str = include_str!("../../src/links.md");
 
 /// The rows of the table whose first cell is `head`.
@@ -34,7 +34,14 @@ fn the_options_have_one_table() {
         .iter()
         .map(|row| first_cell(row))
         .collect();
-    let mut options: Vec<_> = OPTIONS.split('"').skip(1).step_by(2).collect();
+    let (_, options) = OPTIONS.split_once("\noptions! {\n").expect("the table");
+    let (options, _) = options.split_once("\n}\n").expect("its end");
+    // A row begins with `key: `, or with `krate = "crate": `.
+    let options = options.lines().filter_map(|row| row.split_once(": "));
+    let options = options.filter(|(field, _)| !field.contains("///"));
+    let mut options: Vec<_> = options
+        .map(|(field, _)| field.rsplit(' ').next().expect("a name").trim_matches('"'))
+        .collect();
     rows.sort_unstable();
     options.sort_unstable();
     assert_eq!(rows, options);

@@ -1,5 +1,5 @@
 //! Compares the code that the attribute writes for each file in `expand/written` with the file of the same name in
-//! `expand/expanded`. The test program `expand` compiles the latter. Also writes the list of options that the runtime has.
+//! `expand/expanded`. The test program `expand` compiles the latter.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,6 @@ use syn::parse::Parse;
 use syn::{Attribute, File, ImplItem, Item, TraitItem};
 
 use crate::expand::expand;
-use crate::options::NAMES;
 
 #[test]
 fn expansions_equal_the_recorded_files() {
@@ -29,16 +28,6 @@ fn expansions_equal_the_recorded_files() {
             &expanded,
         );
     }
-}
-
-#[test]
-fn the_runtime_knows_the_options_of_the_attribute() {
-    let head = "//! The options of the attribute. `UPDATE_EXPANDED=1 cargo test -p idempotent-macro` writes this file.";
-    let (count, list) = (NAMES.len(), NAMES.join("\",\n    \""));
-    let text =
-        format!("{head}\n\npub(super) const OPTIONS: [&str; {count}] = [\n    \"{list}\",\n];\n");
-    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("../idempotent-runtime/src/settings");
-    compare(&settings.join("attribute_options.rs"), &text);
 }
 
 fn compare(recorded: &Path, text: &str) {

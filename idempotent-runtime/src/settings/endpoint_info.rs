@@ -33,54 +33,32 @@ impl EndpointInfo {
             overrides,
             ignored,
         } = resolved.apply(attribute);
-        let (in_code, has_default_ttl) = match attribute.set_in {
-            SetIn::Attribute => (Origin::Attribute, false),
-            SetIn::Layer { has_default_ttl } => (Origin::Layer, has_default_ttl),
+        let in_code = match attribute.set_in {
+            SetIn::Attribute => Origin::Attribute,
+            SetIn::Layer { .. } => Origin::Layer,
         };
-        let by_attribute = |value| Setting {
-            value,
-            origin: in_code.clone(),
-        };
-        let by_default = |value| Setting {
-            value,
-            origin: Origin::Default,
-        };
-        if attribute.tx {
-            let lowest = Overrides {
-                ttl: Some(by_attribute(attribute.ttl)),
-                wait: Some(match attribute.wait {
-                    Some(wait) => by_attribute(wait),
-                    None => by_default(DEFAULT_ROW_WAIT),
-                }),
-                ..Overrides::default()
-            };
-            return Self::with(name, true, overrides.or(lowest), ignored);
+        let mut in_attribute = Overrides::of_attribute(&attribute, &in_code);
+        if let SetIn::Layer {
+            has_default_ttl: true,
+        } = attribute.set_in
+        {
+            in_attribute.ttl = Some(Setting::new(attribute.ttl, Origin::Default));
         }
-        let lowest = Overrides {
-            ttl: Some(if has_default_ttl {
-                by_default(attribute.ttl)
-            } else {
-                by_attribute(attribute.ttl)
-            }),
-            lease: Some(match attribute.lease {
-                Some(lease) => by_attribute(lease),
-                None => by_default(policy.times().map_or(policy.ttl, |times| times.lease_time)),
-            }),
-            at_least: attribute.at_least.map(by_attribute),
-            wait: attribute.wait.map(by_attribute),
-            on_store_error: Some(Setting {
-                value: attribute.on_store_error.unwrap_or_default(),
-                origin: match attribute.on_store_error {
-                    Some(_) => in_code.clone(),
-                    None => Origin::Default,
-                },
-            }),
-            settle: (attribute.settle != Settle::default())
-                .then(|| set_in(&in_code, attribute.settle)),
-            permits: (attribute.most_holders()).map(|most| set_in(&in_code, most.into())),
-            disabled: None,
+        let defaults = if attribute.tx {
+            Overrides {
+                wait: Some(Setting::new(DEFAULT_ROW_WAIT, Origin::Default)),
+                ..Overrides::default()
+            }
+        } else {
+            let lease = policy.times().map_or(policy.ttl, |times| times.lease_time);
+            Overrides {
+                lease: Some(Setting::new(lease, Origin::Default)),
+                on_store_error: Some(Setting::new(OnStoreError::default(), Origin::Default)),
+                ..Overrides::default()
+            }
         };
-        Self::with(name, true, overrides.or(lowest), ignored)
+        let shown = overrides.or(in_attribute).or(defaults);
+        Self::with(name, true, shown, ignored)
     }
 
     fn with(
@@ -123,6 +101,11 @@ impl EndpointInfo {
     /// The prefix of the handle that runs the function, if another handle makes the list.
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
+    }
+
+    /// The name of each setting that has a value, the value as a file writes it, and its origin.
+    pub fn settings(&self) -> impl Iterator<Item = (&'static str, String, &Origin)> {
+        self.shown.texts()
     }
 
     /// How long a key stays taken. `None` if the attribute has an expression that no call has evaluated yet.
@@ -175,13 +158,6 @@ impl EndpointInfo {
     }
 }
 
-fn set_in<T>(origin: &Origin, value: T) -> Setting<T> {
-    Setting {
-        value,
-        origin: origin.clone(),
-    }
-}
-
 impl fmt::Display for EndpointInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
@@ -190,31 +166,8 @@ impl fmt::Display for EndpointInfo {
         }
         f.write_str(": ")?;
         let mut joint = "";
-        if let Some(setting) = &self.shown.disabled {
-            write!(f, "disabled = {setting}")?;
-            joint = ", ";
-        }
-        for (name, setting) in [
-            ("ttl", &self.shown.ttl),
-            ("lease", &self.shown.lease),
-            ("at_least", &self.shown.at_least),
-            ("wait", &self.shown.wait),
-        ] {
-            if let Some(setting) = setting {
-                write!(f, "{joint}{name} = {setting}")?;
-                joint = ", ";
-            }
-        }
-        if let Some(setting) = &self.shown.permits {
-            write!(f, "{joint}permits = {setting}")?;
-            joint = ", ";
-        }
-        if let Some(setting) = &self.shown.on_store_error {
-            write!(f, "{joint}on_store_error = {setting}")?;
-            joint = ", ";
-        }
-        if let Some(setting) = &self.shown.settle {
-            write!(f, "{joint}settle = {setting}")?;
+        for (name, value, origin) in self.settings() {
+            write!(f, "{joint}{name} = {value} ({origin})")?;
             joint = ", ";
         }
         if !self.attribute_known {

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::env;
 
-use super::overrides::{LIST, NAMES, Overrides, in_capitals, is_attribute_only};
+use super::overrides::{NAMES, Overrides, guess, in_capitals, list};
 use super::setting::Origin;
 use super::table::{Named, SourceSettings};
-use crate::error::closest::closest;
 
 const PREFIX: &str = "IDEMPOTENCE_";
 
@@ -104,14 +103,14 @@ fn parse_name(rest: &str) -> Result<(Option<&str>, &'static str), String> {
 
 fn setting_named(name: &str) -> Option<&'static str> {
     let is_it = |setting: &&str| setting.to_ascii_uppercase() == name;
-    NAMES.into_iter().find(is_it)
+    NAMES.iter().copied().find(is_it)
 }
 
 /// The mistake in a variable that has neither of the two correct forms.
 fn explain_unknown(rest: &str) -> String {
     // Input:  ORDERS_PAY_TTL
     // Output: IDEMPOTENCE__ORDERS_PAY__TTL
-    for setting in NAMES.map(str::to_ascii_uppercase) {
+    for setting in NAMES.iter().map(|name| name.to_ascii_uppercase()) {
         let endpoint = rest
             .strip_suffix(&format!("_{setting}"))
             .unwrap_or_default();
@@ -125,17 +124,12 @@ fn explain_unknown(rest: &str) -> String {
 }
 
 fn explain_not_a_setting(name: &str, before: &str) -> String {
-    if is_attribute_only(&name.to_ascii_lowercase()) {
-        return format!(
-            "can be set only in code, in the attribute; the settings are {LIST}, in capitals"
-        );
-    }
-    let capitals = NAMES.map(str::to_ascii_uppercase);
-    match closest(&in_capitals(name), capitals.iter().map(String::as_str)) {
+    match guess(&name.to_ascii_lowercase()).map(str::to_ascii_uppercase) {
         Some(setting) => format!("not a setting: did you mean `{before}{setting}`?"),
-        None => {
-            format!("not a setting: variables that begin with `{PREFIX}` set {LIST}, in capitals")
-        }
+        None => format!(
+            "not a setting: variables that begin with `{PREFIX}` set, in capitals, {}",
+            list()
+        ),
     }
 }
 
@@ -172,6 +166,10 @@ mod tests {
 
     #[test]
     fn every_mistake_is_reported_with_what_to_write() {
+        let unknown = format!(
+            "not a setting: variables that begin with `IDEMPOTENCE_` set, in capitals, {}",
+            list()
+        );
         for (name, value, problem) in [
             (
                 "IDEMPOTENCE_TTL",
@@ -198,18 +196,8 @@ mod tests {
                 "30s",
                 "not a setting: did you mean `IDEMPOTENCE_TTL`?",
             ),
-            (
-                "IDEMPOTENCE_RELEASE",
-                "true",
-                "can be set only in code, in the attribute; the settings are \
-                 `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`, in capitals",
-            ),
-            (
-                "IDEMPOTENCE_COLOUR",
-                "true",
-                "not a setting: variables that begin with `IDEMPOTENCE_` set \
-                 `ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`, in capitals",
-            ),
+            ("IDEMPOTENCE_RELEASE", "true", &unknown),
+            ("IDEMPOTENCE_COLOUR", "true", &unknown),
             (
                 "IDEMPOTENCE__ORDERS_PAY__LEESE",
                 "30s",

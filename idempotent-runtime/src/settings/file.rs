@@ -8,9 +8,10 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::overrides::{LIST, NAMES, Overrides, is_attribute_only};
+use super::overrides::{NAMES, Overrides, form_of, guess, list};
 use super::setting::Origin;
 use super::table::{Named, SourceSettings};
+use super::value::Form;
 use crate::error::closest::closest;
 use crate::key::route::RouteName;
 
@@ -135,22 +136,17 @@ impl Reader<'_> {
         };
         for (key, value) in table {
             let name = &**key.get_ref();
-            let result = match value.get_ref() {
-                DeValue::Table(inner) if !endpoint.is_empty() => {
+            let result = match (form_of(name), value.get_ref()) {
+                (_, DeValue::Table(inner)) if !endpoint.is_empty() => {
                     Err(explain_missing_quotes(endpoint, name, inner))
                 }
-                _ if !NAMES.contains(&name) => Err(explain_unknown(name)),
-                DeValue::Boolean(value) if name == "disabled" => {
-                    let word = if *value { "true" } else { "false" };
-                    overrides.set(name, word, self.origin(key))
-                }
-                DeValue::Integer(number) if name == "permits" => overrides
-                    .set(name, number.as_str(), self.origin(key))
-                    .map_err(|what| format!("`{name}` {place}: {what}")),
-                DeValue::String(text) if name != "disabled" && name != "permits" => overrides
-                    .set(name, text, self.origin(key))
-                    .map_err(|what| format!("`{name}` {place}: {what}")),
-                other => Err(format!("`{name}` {place}{}", explain_type(name, other))),
+                (None, _) => Err(explain_unknown(name)),
+                (Some(form), value) => match text_in(form, value) {
+                    Some(text) => overrides
+                        .set(name, text, self.origin(key))
+                        .map_err(|what| format!("`{name}` {place}: {what}")),
+                    None => Err(format!("`{name}` {place}{}", explain_form(form, value))),
+                },
             };
             if let Err(what) = result {
                 self.mistake(key, what);
@@ -184,33 +180,39 @@ fn escape(name: &str) -> std::str::EscapeDebug<'_> {
 }
 
 fn explain_unknown(name: &str) -> String {
-    if is_attribute_only(name) {
-        return format!(
-            "`{name}` can be set only in code, in the attribute; the settings are {LIST}"
-        );
-    }
-    let what = match closest(name, NAMES) {
+    let what = match guess(name) {
         Some(guess) => format!("did you mean `{guess}`?"),
-        None => format!("the settings are {LIST}"),
+        None => format!("the settings are {}", list()),
     };
     format!("unknown setting `{}`: {what}", escape(name))
 }
 
-/// Why a value of this type cannot be the value of the setting; the text follows the name of the setting.
-fn explain_type(name: &str, value: &DeValue<'_>) -> String {
-    match value {
-        _ if name == "on_store_error" => {
-            " must be a word in quotes: write `\"refuse\"` or `\"run\"`".to_owned()
+/// The text of a value, if the value has this form.
+fn text_in<'a>(form: Form, value: &'a DeValue<'_>) -> Option<&'a str> {
+    match (form, value) {
+        (Form::Duration | Form::Word(_), DeValue::String(text)) => Some(text),
+        (Form::Number, DeValue::Integer(number)) => Some(number.as_str()),
+        (Form::Flag, DeValue::Boolean(flag)) => Some(if *flag { "true" } else { "false" }),
+        _ => None,
+    }
+}
+
+/// How to write a value that does not have this form; the text follows the name of the setting.
+fn explain_form(form: Form, value: &DeValue<'_>) -> String {
+    match (form, value) {
+        (Form::Word([one, other]), _) => {
+            format!(" must be a word in quotes: write `\"{one}\"` or `\"{other}\"`")
         }
-        _ if name == "settle" => {
-            " must be a word in quotes: write `\"await\"` or `\"background\"`".to_owned()
-        }
-        _ if name == "permits" => " must be a number, without quotes".to_owned(),
-        _ if name == "disabled" => " must be `true` or `false`, without quotes".to_owned(),
-        DeValue::Integer(number) if number.radix() == 10 && !number.as_str().starts_with('-') => {
+        (Form::Number, _) => " must be a number, without quotes".to_owned(),
+        (Form::Flag, _) => " must be `true` or `false`, without quotes".to_owned(),
+        (Form::Duration, DeValue::Integer(number))
+            if number.radix() == 10 && !number.as_str().starts_with('-') =>
+        {
             format!(": a duration needs a unit: write `\"{number}s\"`")
         }
-        _ => " must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`".to_owned(),
+        (Form::Duration, _) => {
+            " must be a duration in quotes, as in `\"30s\"` or `\"1h30m\"`".to_owned()
+        }
     }
 }
 

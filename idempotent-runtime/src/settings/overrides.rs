@@ -3,30 +3,102 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::attribute_options::OPTIONS;
 use super::setting::{Origin, Setting};
+use super::value::{Form, SettingValue, read_permits, read_word};
 use crate::error::closest::closest;
-use crate::policy::claims::MOST_PERMITS;
 use crate::policy::{OnStoreError, Policy, Release, Settle, duration};
 
-/// The names of the settings.
-pub(super) const NAMES: [&str; 8] = [
-    "ttl",
-    "lease",
-    "at_least",
-    "wait",
-    "permits",
-    "on_store_error",
-    "settle",
-    "disabled",
-];
-/// The names of the settings, as part of a sentence.
-pub(super) const LIST: &str =
-    "`ttl`, `lease`, `at_least`, `wait`, `permits`, `on_store_error`, `settle` and `disabled`";
+/// The table of the settings: from each row come the field and its name, what reads `text`, the value that the `policy` of an attribute
+/// has, and how the `value` of a setting changes this policy.
+macro_rules! settings {
+    (
+        |$text:ident, $policy:ident, $value:ident|
+        $($name:ident: $type:ty, $read:expr, $in_attribute:expr, $change:expr;)*
+    ) => {
+        /// The names of the settings, in the order of lists.
+        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-/// Whether `name` is an option that can be set only in the attribute, such as `release`.
-pub(super) fn is_attribute_only(name: &str) -> bool {
-    OPTIONS.contains(&name) && !NAMES.contains(&name)
+        /// How a file has the values of the setting `name`. `None` if there is no such setting.
+        pub(super) fn form_of(name: &str) -> Option<Form> {
+            $(if name == stringify!($name) {
+                return Some(<$type>::FORM);
+            })*
+            None
+        }
+
+        /// The values of settings; `None` where a setting has no value.
+        #[derive(Debug, Clone, Default)]
+        pub(crate) struct Overrides {
+            $(pub(crate) $name: Option<Setting<$type>>,)*
+        }
+
+        impl Overrides {
+            /// The values of an attribute.
+            pub(super) fn of_attribute($policy: &Policy, origin: &Origin) -> Self {
+                Self {
+                    $($name: $in_attribute.map(|value| Setting::new(value, origin.clone())),)*
+                }
+            }
+
+            /// Sets one of [`NAMES`], or returns what is wrong with its value.
+            pub(super) fn set(&mut self, name: &str, $text: &str, origin: Origin) -> Result<(), String> {
+                $(if name == stringify!($name) {
+                    self.$name = Some(Setting::new($read?, origin));
+                    return Ok(());
+                })*
+                Ok(())
+            }
+
+            /// These settings. For each setting without a value, the value of `lower`.
+            pub(crate) fn or(self, lower: Self) -> Self {
+                Self {
+                    $($name: self.$name.or(lower.$name),)*
+                }
+            }
+
+            fn apply_to(&self, mut $policy: Policy) -> Policy {
+                $(if let Some($value) = self.$name.as_ref().map(Setting::value) {
+                    $change;
+                })*
+                $policy
+            }
+
+            /// The name, the text and the origin of each value.
+            pub(super) fn texts(&self) -> impl Iterator<Item = (&'static str, String, &Origin)> {
+                let texts = [$(
+                    self.$name.as_ref().map(|set| (stringify!($name), set.value.text(), &set.origin)),
+                )*];
+                texts.into_iter().flatten()
+            }
+        }
+    };
+}
+
+settings! {
+    |text, policy, value|
+    disabled: bool, read_word(text, [true, false]), None, policy.disabled = value;
+    ttl: Duration, duration::read(text), Some(policy.ttl), policy.ttl = value;
+    lease: Duration, duration::read(text), policy.lease, policy.lease = Some(value);
+    at_least: Duration, duration::read(text), policy.at_least, policy.at_least = Some(value);
+    // Zero switches waiting off.
+    wait: Duration, duration::read_or_zero(text), policy.wait, policy.wait = Some(value);
+    permits: u32, read_permits(text), policy.most_holders().map(u32::from), policy = policy.permits(value);
+    on_store_error: OnStoreError, read_word(text, [OnStoreError::Refuse, OnStoreError::Run]),
+        policy.on_store_error.filter(|_| !policy.tx), policy.on_store_error = Some(value);
+    settle: Settle, read_word(text, [Settle::Await, Settle::Background]),
+        Some(policy.settle).filter(|settle| *settle != Settle::default()), policy.settle = value;
+}
+
+/// The settings, as the end of a sentence about a name that is none of them.
+pub(super) fn list() -> String {
+    let names = NAMES.join("`, `");
+    format!("`{names}`; other options are set only in code, in the attribute")
+}
+
+/// The setting that `name` may mean, if it is misspelled. The option `release` is no misspelled `lease`.
+pub(super) fn guess(name: &str) -> Option<&'static str> {
+    let candidates = NAMES.iter().copied().chain(["release"]);
+    closest(name, candidates).filter(|guess| *guess != "release")
 }
 
 /// The name of an endpoint as it is written in the name of a variable.
@@ -36,123 +108,6 @@ pub(super) fn in_capitals(endpoint: &str) -> String {
         _ => '_',
     };
     endpoint.chars().map(capital).collect()
-}
-
-/// The values of settings; `None` where a setting has no value.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overrides {
-    pub(crate) ttl: Option<Setting<Duration>>,
-    pub(crate) lease: Option<Setting<Duration>>,
-    pub(crate) at_least: Option<Setting<Duration>>,
-    pub(crate) wait: Option<Setting<Duration>>,
-    pub(crate) permits: Option<Setting<u32>>,
-    pub(crate) on_store_error: Option<Setting<OnStoreError>>,
-    pub(crate) settle: Option<Setting<Settle>>,
-    pub(crate) disabled: Option<Setting<bool>>,
-}
-
-impl Overrides {
-    /// Sets one of [`NAMES`], or returns what is wrong with its value.
-    pub(super) fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), String> {
-        let place = match name {
-            "ttl" => &mut self.ttl,
-            "lease" => &mut self.lease,
-            "at_least" => &mut self.at_least,
-            "wait" => &mut self.wait,
-            "permits" => {
-                let value = read_permits(value)?;
-                self.permits = Some(Setting { value, origin });
-                return Ok(());
-            }
-            "on_store_error" => {
-                let words = [("refuse", OnStoreError::Refuse), ("run", OnStoreError::Run)];
-                let value = read_word(value, words)?;
-                self.on_store_error = Some(Setting { value, origin });
-                return Ok(());
-            }
-            "settle" => {
-                let words = [("await", Settle::Await), ("background", Settle::Background)];
-                let value = read_word(value, words)?;
-                self.settle = Some(Setting { value, origin });
-                return Ok(());
-            }
-            _ => {
-                let value = read_word(value, [("true", true), ("false", false)])?;
-                self.disabled = Some(Setting { value, origin });
-                return Ok(());
-            }
-        };
-        // A `wait` of zero switches waiting off.
-        let read = match name {
-            "wait" => duration::read_or_zero,
-            _ => duration::read,
-        };
-        let value = read(value)?;
-        *place = Some(Setting { value, origin });
-        Ok(())
-    }
-
-    /// These settings. For each setting without a value, the value of `lower`.
-    pub(crate) fn or(self, lower: Self) -> Self {
-        Self {
-            ttl: self.ttl.or(lower.ttl),
-            lease: self.lease.or(lower.lease),
-            at_least: self.at_least.or(lower.at_least),
-            wait: self.wait.or(lower.wait),
-            permits: self.permits.or(lower.permits),
-            on_store_error: self.on_store_error.or(lower.on_store_error),
-            settle: self.settle.or(lower.settle),
-            disabled: self.disabled.or(lower.disabled),
-        }
-    }
-
-    fn apply_to(&self, mut policy: Policy) -> Policy {
-        policy.ttl = self.ttl.as_ref().map_or(policy.ttl, Setting::value);
-        policy.lease = self.lease.as_ref().map(Setting::value).or(policy.lease);
-        let at_least = self.at_least.as_ref().map(Setting::value);
-        policy.at_least = at_least.or(policy.at_least);
-        policy.wait = self.wait.as_ref().map(Setting::value).or(policy.wait);
-        if let Some(permits) = self.permits.as_ref().map(Setting::value) {
-            policy = policy.permits(permits);
-        }
-        let on_store_error = self.on_store_error.as_ref().map(Setting::value);
-        policy.on_store_error = on_store_error.or(policy.on_store_error);
-        policy.settle = (self.settle.as_ref()).map_or(policy.settle, Setting::value);
-        policy.disabled = self.is_disabled();
-        policy
-    }
-
-    /// Whether these settings disable the guard.
-    pub(super) fn is_disabled(&self) -> bool {
-        self.disabled.as_ref().is_some_and(Setting::value)
-    }
-}
-
-/// Reads a number of permits.
-fn read_permits(value: &str) -> Result<u32, String> {
-    let permits = value.parse().ok();
-    permits
-        .filter(|permits| (1..=u32::from(MOST_PERMITS)).contains(permits))
-        .ok_or_else(|| {
-            format!(
-                "`{}` is not a number from 1 to {MOST_PERMITS}",
-                value.escape_debug()
-            )
-        })
-}
-
-/// Reads one of two words.
-fn read_word<T: Copy>(value: &str, words: [(&str, T); 2]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| *word == value);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let names @ [one, other] = words.map(|(word, _)| word);
-        let guess = closest(value, names)
-            .map_or_else(String::new, |word| format!(": did you mean `{word}`?"));
-        format!(
-            "`{}` is neither `{one}` nor `{other}`{guess}",
-            value.escape_debug()
-        )
-    })
 }
 
 /// The settings of one endpoint by its name, and of all endpoints.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use arbtest::arbitrary::{Result, Unstructured};
 
+use super::overrides::NAMES;
 use super::table::SettingsTable;
 use super::{env, file};
 use crate::cases::cases;
@@ -22,7 +23,8 @@ fn text(u: &mut Unstructured<'_>, pieces: &[&str]) -> Result<String> {
     Ok(text)
 }
 
-const IN_A_FILE: [&str; 30] = [
+/// Besides the names of the settings.
+const IN_A_FILE: [&str; 22] = [
     "[all]\n",
     "[endpoints.\"a.b\"]\n",
     "[endpoints]\n",
@@ -30,14 +32,6 @@ const IN_A_FILE: [&str; 30] = [
     "]",
     "\n",
     "\r\n",
-    "ttl",
-    "lease",
-    "at_least",
-    "wait",
-    "permits",
-    "on_store_error",
-    "settle",
-    "disabled",
     " = ",
     "\"30s\"\n",
     "\"refuse\"\n",
@@ -90,8 +84,9 @@ const IN_A_NAME: [&str; 12] = [
 #[test]
 fn any_file_is_read_or_its_mistakes_are_reported() {
     let path = Path::new("settings.toml");
+    let pieces = [&IN_A_FILE, NAMES].concat();
     cases(200, |u| {
-        let text = text(u, &IN_A_FILE)?;
+        let text = text(u, &pieces)?;
         let mut problems = Vec::new();
         let layer = file::parse(path, &text, &mut problems);
         for problem in &problems {

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::policy::duration::Written;
-use crate::policy::{OnStoreError, Settle};
+use super::value::SettingValue;
 
 /// The value of one setting of an endpoint, and its origin. Prints as `10m (idempotence.toml:5)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +14,10 @@ pub struct Setting<T> {
 }
 
 impl<T> Setting<T> {
+    pub(super) fn new(value: T, origin: Origin) -> Self {
+        Self { value, origin }
+    }
+
     /// The value.
     pub fn value(&self) -> T
     where
@@ -30,41 +32,9 @@ impl<T> Setting<T> {
     }
 }
 
-impl fmt::Display for Setting<Duration> {
+impl<T: SettingValue> fmt::Display for Setting<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", Written(self.value), self.origin)
-    }
-}
-
-impl fmt::Display for Setting<OnStoreError> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = match self.value {
-            OnStoreError::Refuse => "refuse",
-            OnStoreError::Run => "run",
-        };
-        write!(f, "{value} ({})", self.origin)
-    }
-}
-
-impl fmt::Display for Setting<Settle> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = match self.value {
-            Settle::Await => "await",
-            Settle::Background => "background",
-        };
-        write!(f, "{value} ({})", self.origin)
-    }
-}
-
-impl fmt::Display for Setting<u32> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.value, self.origin)
-    }
-}
-
-impl fmt::Display for Setting<bool> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.value, self.origin)
+        write!(f, "{} ({})", self.value.text(), self.origin)
     }
 }
 

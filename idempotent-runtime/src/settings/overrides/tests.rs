@@ -32,12 +32,6 @@ fn ignored(applied: &Applied) -> Vec<&'static str> {
 }
 
 #[test]
-fn every_setting_except_disabled_is_an_option_of_the_attribute() {
-    let others = NAMES.iter().filter(|name| !OPTIONS.contains(name));
-    assert_eq!(others.collect::<Vec<_>>(), [&"disabled"]);
-}
-
-#[test]
 fn settings_replace_the_values_of_the_attribute_and_nothing_else() {
     let attribute = Policy::new(secs(10)).lease(secs(5)).renew(Renew::No);
     let mut resolved = named(Some(secs(60)), Some(secs(20)));
