@@ -1,14 +1,12 @@
 //! The statements that build the call of a guarded function: its endpoint, its policy and its key.
 
-use std::fmt::Debug;
-
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote_spanned};
+use quote::quote_spanned;
 
 use crate::key::Key;
 use crate::options::Options;
-use crate::span::{hidden, literal, mixed, typed};
-use crate::value::{OnCancel, Renew};
+use crate::policy::PolicyValue;
+use crate::span::{hidden, mixed, typed};
 
 /// The statements that build the variable `call` of `function` from `options` and the arguments.
 pub fn call(options: &Options, function: &Ident) -> TokenStream {
@@ -136,90 +134,19 @@ impl Call<'_> {
 
     /// Whether the policy is known before the function is called.
     fn is_fixed(&self) -> bool {
-        let options = self.options;
-        let cap = match &options.renew {
-            Some(Renew::Cap(_, cap)) => Some(cap),
-            _ => None,
-        };
-        let lease = options.lease.as_ref().map(|(_, lease)| lease);
-        let at_least = options.at_least.as_ref().map(|(_, at_least)| at_least);
-        let wait = options.wait.as_ref();
-        let times = [options.ttl.as_ref(), lease, at_least, cap, wait];
-        let are_fixed = times
-            .into_iter()
-            .flatten()
-            .all(|time| time.literal().is_some());
-        let permits = options.permits.as_ref();
-        are_fixed && permits.is_none_or(|permits| literal(permits).is_some())
+        let mut values = self.options.in_policy().map(|(_, value)| value);
+        self.options.ttl.is_fixed() && values.all(PolicyValue::is_fixed)
     }
 
     // Output: Policy::new(Duration::from_millis(30000u64)).release(Release::Always)
     fn policy(&self) -> TokenStream {
-        let (private, options) = (self.options.private(Span::mixed_site()), self.options);
-        let ttl = &options.ttl;
-        let mut policy = mixed!(#private::Policy::new(#ttl));
-        if let Some(release) = options.release {
-            let release = variant(release);
-            policy.extend(mixed!(.release(#private::Release::#release)));
-        }
-        if let Some((_, lease)) = &options.lease {
-            policy.extend(mixed!(.lease(#lease)));
-        }
-        if let Some((_, at_least)) = &options.at_least {
-            policy.extend(mixed!(.at_least(#at_least)));
-        }
-        if let Some(renew) = &options.renew {
-            let renew = match renew {
-                Renew::Yes => mixed!(Yes),
-                Renew::No => mixed!(No),
-                Renew::Cap(_, cap) => mixed!(Cap(#cap)),
-            };
-            policy.extend(mixed!(.renew(#private::Renew::#renew)));
-        }
-        if let Some((_, on_cancel @ (OnCancel::Keep | OnCancel::Release))) = options.on_cancel {
-            let on_cancel = variant(on_cancel);
-            policy.extend(mixed!(.on_cancel(#private::OnCancel::#on_cancel)));
-        }
-        if let Some(on_lease_lost) = options.on_lease_lost.map(variant) {
-            policy.extend(mixed!(.on_lease_lost(#private::OnLeaseLost::#on_lease_lost)));
-        }
-        if let Some(on_store_error) = options.on_store_error.map(variant) {
-            policy.extend(mixed!(.on_store_error(#private::OnStoreError::#on_store_error)));
-        }
-        if let Some(settle) = options.settle.map(variant) {
-            policy.extend(mixed!(.settle(#private::Settle::#settle)));
-        }
-        if let Some(wait) = &options.wait {
-            policy.extend(mixed!(.wait(#wait)));
-        }
-        if options.replay.is_some() {
-            policy.extend(mixed!(.replay()));
-        }
-        if options.token.is_some() {
-            policy.extend(mixed!(.token()));
-        }
-        if options.give_back.is_some() {
-            policy.extend(mixed!(.give_back()));
-        }
-        if options.fence.is_some() {
-            policy.extend(mixed!(.fence()));
-        }
-        if options.tx.is_some() {
-            policy.extend(mixed!(.tx()));
-        }
-        policy.extend(self.claims());
-        policy
-    }
-
-    // Output: .also()
-    //         .permits({ let value: u32 = 3; value })
-    fn claims(&self) -> TokenStream {
-        let also = (!self.options.also.is_empty()).then(|| mixed!(.also()));
-        let permits = self.options.permits.as_ref().map(|permits| {
-            let permits = typed(permits, "primitive", "u32");
-            mixed!(.permits(#permits))
+        let (private, ttl) = (self.options.private(Span::mixed_site()), &self.options.ttl);
+        let calls = self.options.in_policy().filter_map(|(method, value)| {
+            let argument = value.argument(&private)?;
+            let method = Ident::new(method, Span::mixed_site());
+            Some(mixed!(.#method(#argument)))
         });
-        mixed!(#also #permits)
+        mixed!(#private::Policy::new(#ttl) #(#calls)*)
     }
 }
 
@@ -233,8 +160,4 @@ fn place(name: &Ident) -> Option<TokenStream> {
     let span = name.span().unwrap();
     let (file, line, column) = (span.file(), span.line(), span.column());
     Some(mixed!((#file, #line, #column)))
-}
-
-fn variant(value: impl Debug) -> Ident {
-    format_ident!("{value:?}", span = Span::mixed_site())
 }

@@ -7,8 +7,7 @@ use crate::value::{Release, Renew};
 
 /// The lease of a call without the option `lease`: not shorter than `at_least`, and not longer than `ttl`.
 fn default_lease(options: &Options, ttl: (u64, String)) -> (u64, String) {
-    let at_least = options.at_least.as_ref();
-    let at_least = at_least.and_then(|(_, at_least)| at_least.literal());
+    let at_least = options.at_least.as_ref().and_then(Time::literal);
     let lease = (LEASE.0, LEASE.1.to_owned());
     ttl.min(at_least.map_or(lease.clone(), |at_least| at_least.max(lease)))
 }
@@ -20,28 +19,27 @@ const LEASE: (u64, &str) = (30_000, "30s");
 pub fn check(options: &Options, errors: &mut Errors) {
     let release = options.release.unwrap_or(Release::OnError);
     let ttl = options.ttl.as_ref().and_then(Time::literal);
-    let lease = match &options.lease {
-        Some((span, _)) if release != Release::OnError => {
+    let lease = match (&options.lease, options.written("lease")) {
+        (Some(_), Some(span)) if release != Release::OnError => {
             let release = release == Release::Always;
             return errors.push(error(
-                *span,
+                span,
                 format_args!(
                     "`lease` cannot be combined with `release = {release}`, where `ttl` is the lease"
                 ),
                 "leave `lease` out, or write `release = \"on_error\"`",
             ));
         }
-        Some((_, lease)) => lease.literal(),
-        None if release != Release::OnError => ttl,
-        None => ttl.map(|ttl| default_lease(options, ttl)),
+        (Some(lease), _) => lease.literal(),
+        (None, _) if release != Release::OnError => ttl,
+        (None, _) => ttl.map(|ttl| default_lease(options, ttl)),
     };
-    if let (Some((span, at_least)), Some((millis, lease))) = (&options.at_least, &lease)
-        && at_least
-            .literal()
-            .is_some_and(|(at_least, _)| at_least > *millis)
+    if let (Some(at_least), Some((millis, lease))) = (&options.at_least, &lease)
+        && (at_least.literal()).is_some_and(|(at_least, _)| at_least > *millis)
+        && let Some(span) = options.written("at_least")
     {
         errors.push(error(
-            *span,
+            span,
             format_args!("`at_least` is longer than the lease, which is `{lease}`"),
             "write a shorter time, or a longer `lease` (with `release = true` and `false` the lease is `ttl`)",
         ));

@@ -17,6 +17,7 @@ mod lease;
 mod options;
 mod output;
 mod permits;
+mod policy;
 mod rules;
 mod span;
 mod steps;

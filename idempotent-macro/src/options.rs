@@ -10,15 +10,17 @@ use crate::duration::Time;
 use crate::error::{Errors, List, closest, error};
 use crate::function::Function;
 use crate::key::Key;
+use crate::policy::PolicyValue;
 use crate::span::span;
-use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Release, Renew, Settle};
+use crate::value::{self, OnCancel, OnLeaseLost, OnStoreError, Permits, Release, Renew, Settle};
 
 /// The table of the options: from each row come the field, the name in the attribute (unless it is the field's name), the value
-/// that errors show as an example, and what reads `value`. Without the option, the field has the default of its type.
+/// that errors show as an example, what reads `value`, and the method of the policy, if the option is part of it. Without the option, the
+/// field has the default of its type.
 macro_rules! options {
     (
         |$name:ident, $value:ident|
-        $($(#[$doc:meta])* $field:ident $(= $word:literal)?: $type:ty, $example:literal, $read:expr;)*
+        $($(#[$doc:meta])* $field:ident $(= $word:literal)?: $type:ty, $example:literal, $read:expr $(, policy.$method:ident)?;)*
     ) => {
         /// The options of one attribute.
         #[derive(Default)]
@@ -42,6 +44,12 @@ macro_rules! options {
                 })*
                 Ok(())
             }
+
+            /// The options that are part of the policy, each with the name of its method there.
+            pub fn in_policy(&self) -> impl Iterator<Item = (&'static str, &dyn PolicyValue)> {
+                let options = [$($((stringify!($method), &self.$field as &dyn PolicyValue),)?)*];
+                options.into_iter()
+            }
         }
     };
 }
@@ -59,44 +67,44 @@ options! {
     |name, value|
     key: Option<Key>, "\"user_id, file_md5\"", Some(Key::new("key", value)?);
     ttl: Option<Time>, "\"30s\"", Some(Time::new(name, value)?);
-    release: Option<Release>, "true", Some(Release::new(name, &value)?);
+    release: Option<Release>, "true", Some(Release::new(name, &value)?), policy.release;
     name: Option<LitStr>, "\"orders.pay\"", Some(value::name(name, &value)?);
     payload: Option<Key>, "\"user_id, file_md5\"", Some(Key::new("payload", value)?);
     /// Decides which calls are guarded.
     when: Option<Expr>, "request_id.is_some()", Some(value::condition(value)?);
     /// Where `replay = true` is written.
-    replay: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    replay: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span()), policy.replay;
     replay_err: Option<(Span, Expr)>, "...", Some((name.span(), value::function(name, value)?));
     /// Decides after which errors the outcome is unknown.
     hold_err: Option<Expr>, "|error| error.is_timeout()", Some(value::function(name, value)?);
-    wait: Option<Time>, "\"30s\"", Some(Time::new(name, value)?);
-    lease: Option<(Span, Time)>, "\"30s\"", Some((name.span(), Time::new(name, value)?));
-    at_least: Option<(Span, Time)>, "\"30s\"", Some((name.span(), Time::new(name, value)?));
-    renew: Option<Renew>, "false", Some(Renew::new(name, value)?);
-    on_cancel: Option<(Span, OnCancel)>, "\"finish\"", Some((span(&value), OnCancel::new(name, &value)?));
-    on_lease_lost: Option<OnLeaseLost>, "\"continue\"", Some(OnLeaseLost::new(name, &value)?);
+    wait: Option<Time>, "\"30s\"", Some(Time::new(name, value)?), policy.wait;
+    lease: Option<Time>, "\"30s\"", Some(Time::new(name, value)?), policy.lease;
+    at_least: Option<Time>, "\"30s\"", Some(Time::new(name, value)?), policy.at_least;
+    renew: Option<Renew>, "false", Some(Renew::new(name, value)?), policy.renew;
+    on_cancel: Option<(Span, OnCancel)>, "\"finish\"", Some((span(&value), OnCancel::new(name, &value)?)), policy.on_cancel;
+    on_lease_lost: Option<OnLeaseLost>, "\"continue\"", Some(OnLeaseLost::new(name, &value)?), policy.on_lease_lost;
     on_duplicate: Option<Expr>, "...", Some(value::function(name, value)?);
     error: Option<Expr>, "|error| error.to_string()", Some(value::function(name, value)?);
-    on_store_error: Option<OnStoreError>, "\"run\"", Some(OnStoreError::new(name, &value)?);
-    settle: Option<Settle>, "\"background\"", Some(Settle::new(name, &value)?);
+    on_store_error: Option<OnStoreError>, "\"run\"", Some(OnStoreError::new(name, &value)?), policy.on_store_error;
+    settle: Option<Settle>, "\"background\"", Some(Settle::new(name, &value)?), policy.settle;
     success: Option<Expr>, "|outcome| outcome.is_ok()", Some(value::function(name, value)?);
-    tx: Option<Ident>, "tx", Some(value::argument(name, &value)?);
+    tx: Option<Ident>, "tx", Some(value::argument(name, &value)?), policy.tx;
     /// The pool on which the guard begins the transaction.
     begin: Option<Expr>, "pool", Some(value::pool(name, value)?);
     /// `false`: with `begin`, the body runs at most once.
     retry: Option<bool>, "false", Some(value::flag(name, &value)?);
-    token: Option<Key>, "\"form.token, user_id\"", Some(Key::token(value)?);
+    token: Option<Key>, "\"form.token, user_id\"", Some(Key::token(value)?), policy.token;
     operation: Option<LitStr>, "\"orders.submit\"", Some(value::name(name, &value)?);
     /// Where `give_back = true` is written.
-    give_back: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    give_back: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span()), policy.give_back;
     /// The name of the context in the body.
     context: Option<Ident>, "cx", Some(value::variable(name, &value)?);
     /// Where `fence = true` is written.
-    fence: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span());
+    fence: Option<Span>, "true", value::flag(name, &value)?.then(|| name.span()), policy.fence;
     /// The further keys.
-    also: Vec<Key>, "\"to_account\"", Key::further(value)?;
+    also: Vec<Key>, "\"to_account\"", Key::further(value)?, policy.also;
     /// How many calls hold a key at once.
-    permits: Option<Expr>, "3", Some(value::permits(value)?);
+    permits: Option<Permits>, "3", Some(Permits::new(value)?), policy.permits;
     using: Option<Expr>, "...", Some(value);
     krate = "crate": Option<Path>, "::idempotence", Some(value::path(value)?);
 }

@@ -46,6 +46,9 @@ pub enum Renew {
     Cap(Span, Time),
 }
 
+/// How many calls hold a key at once: a number, or an expression over the arguments.
+pub struct Permits(pub Expr);
+
 impl Release {
     pub fn new(option: &Ident, value: &Expr) -> syn::Result<Self> {
         match literal(value) {
@@ -114,6 +117,24 @@ impl Renew {
     }
 }
 
+impl Permits {
+    pub fn new(value: Expr) -> syn::Result<Self> {
+        let fits = match literal(&value) {
+            None => true,
+            Some(Lit::Int(number)) => {
+                (number.base10_parse()).is_ok_and(|n: u8| (1..=100).contains(&n))
+            }
+            Some(_) => false,
+        };
+        if fits {
+            return Ok(Self(value));
+        }
+        let message = "`permits` must be a number from 1 to 100";
+        let help = "write how many calls with one key may run at once, as in `permits = 3`";
+        Err(error(span(&value), message, help))
+    }
+}
+
 /// The value of an option that is `true` or `false`.
 pub fn flag(option: &Ident, value: &Expr) -> syn::Result<bool> {
     match literal(value) {
@@ -142,21 +163,6 @@ pub fn condition(value: Expr) -> syn::Result<Expr> {
         Some(_) => "write an expression over the arguments, as in `when = idempotency_key.is_some()`, or leave `when` out".to_owned(),
     };
     let message = "`when` must be an expression of type `bool` that says which calls are guarded";
-    Err(error(span(&value), message, help))
-}
-
-/// The value of the option `permits`: a number, or an expression over the arguments.
-pub fn permits(value: Expr) -> syn::Result<Expr> {
-    let fits = match literal(&value) {
-        None => true,
-        Some(Lit::Int(number)) => (number.base10_parse()).is_ok_and(|n: u8| (1..=100).contains(&n)),
-        Some(_) => false,
-    };
-    if fits {
-        return Ok(value);
-    }
-    let message = "`permits` must be a number from 1 to 100";
-    let help = "write how many calls with one key may run at once, as in `permits = 3`";
     Err(error(span(&value), message, help))
 }
 

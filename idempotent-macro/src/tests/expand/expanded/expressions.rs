@@ -26,6 +26,10 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
                         let value: ::core::time::Duration = order.patience;
                         value
                     })
+                    .wait({
+                        let value: ::core::time::Duration = order.patience;
+                        value
+                    })
                     .renew(
                         ::idempotence::__private::Renew::Cap({
                             let value: ::core::time::Duration = order.patience * 10;
@@ -36,10 +40,6 @@ pub async fn create(idempotency: Arc<Idempotency>, order: Order) -> Result<u64, 
                     .on_lease_lost(::idempotence::__private::OnLeaseLost::Continue)
                     .on_store_error(::idempotence::__private::OnStoreError::Run)
                     .settle(::idempotence::__private::Settle::Background)
-                    .wait({
-                        let value: ::core::time::Duration = order.patience;
-                        value
-                    })
             },
             ::core::option::Option::Some(
                 ::idempotence::__private::Using::idempotency(&idempotency),

@@ -30,8 +30,8 @@ pub async fn pay(
                 const POLICY: ::idempotence::__private::Policy = ::idempotence::__private::Policy::new(
                         ::core::time::Duration::from_millis(86400000u64),
                     )
-                    .wait(::core::time::Duration::from_millis(2000u64))
-                    .replay();
+                    .replay()
+                    .wait(::core::time::Duration::from_millis(2000u64));
                 ::idempotence::__private::register! {
                     "orders.pay", ::core::option::Option::Some(|| POLICY)
                 }
