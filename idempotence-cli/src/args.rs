@@ -82,16 +82,16 @@ pub(crate) enum Command {
     /// Lists the keys of calls
     ///
     /// The call of a key in the state `taken` or `late` runs, or was killed, or has ended with `release = false`: the record does not say
-    /// which. A `late` key was not renewed for a third of its lease and a second, which is 11 s if the lease is 30 s: its holder was
-    /// killed, or its calls have `renew = false` or `release = false`. The result of a call is not read. Redis looks at all keys of its
-    /// database, a few hundred at a time.
+    /// which. A `late` key was not renewed for three quarters of its time, which is 25 s if the lease is 30 s: its holder was
+    /// killed, or its calls have `renew = false`, or it has ended with `release = false`. A key that `at_least` keeps is `taken`. The
+    /// result of a call is not read. Redis looks at all keys of its database, a few hundred at a time.
     Ls(Ls),
     /// Shows one key: by the digits of a log line, or by its parts
     Show(Show),
     /// Frees a key, so that an equal call runs again
     ///
     /// Asks first. Removes only the record that it has shown. A running call is refused, unless two looks show that its holder does
-    /// not renew it. The second look is when three quarters of the time of the key have passed: at once for a key that becomes free soon.
+    /// not renew it. The second look is when the key is late: at once for a key that `ls` lists as `late`.
     /// Writes one line of JSON to stderr, for an audit.
     Release(Release),
     /// Prints calls that begin and end, until it is stopped
@@ -148,7 +148,7 @@ pub(crate) struct Ls {
 pub(crate) enum State {
     /// The body runs, or its holder was killed a moment ago; with `release = false` it may have ended
     Taken,
-    /// Taken, and not renewed for a third of its lease and a second
+    /// Taken, and not renewed for three quarters of its time: the lease and its grace
     Late,
     /// Ended with success
     Done,

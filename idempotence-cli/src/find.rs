@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::args::{KeyArgs, State};
 use crate::exit::Failure;
+use crate::late::KeyTimes;
 use crate::output;
 
 /// The record of this key.
@@ -64,10 +65,10 @@ fn read_part(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// The word for a state.
-pub(crate) fn state(state: DuplicateState, lasts: Duration, remaining: Option<Duration>) -> State {
+/// The state of a call that an operator sees.
+pub(crate) fn state(state: DuplicateState, times: KeyTimes) -> State {
     match state {
-        DuplicateState::Running if is_late(lasts, remaining) => State::Late,
+        DuplicateState::Running if times.is_late() => State::Late,
         DuplicateState::Running => State::Taken,
         DuplicateState::Failed => State::Failed,
         DuplicateState::Unknown => State::Unknown,
@@ -75,27 +76,9 @@ pub(crate) fn state(state: DuplicateState, lasts: Duration, remaining: Option<Du
     }
 }
 
-fn is_late(lasts: Duration, remaining: Option<Duration>) -> bool {
-    until_late(lasts, remaining).is_zero()
-}
-
-/// The time until a holder that was killed is late. It renews its key after each third of its lease, and a renewal may be on its way for
-/// a second. Before that, nobody can tell it from a holder that lives.
-pub(crate) fn until_late(lasts: Duration, remaining: Option<Duration>) -> Duration {
-    let renewal = lease_of(lasts) / 3;
-    let late = renewal + renewal.min(Duration::from_secs(1));
-    late.saturating_sub(silent_for(lasts, remaining))
-}
-
-/// How long ago the key was claimed or renewed.
-pub(crate) fn silent_for(lasts: Duration, remaining: Option<Duration>) -> Duration {
-    lasts.saturating_sub(remaining.unwrap_or(lasts))
-}
-
-/// The lease of a record that lives for `lasts`: the rest is its grace, a tenth of the lease, from 250 ms to 5 s.
-fn lease_of(lasts: Duration) -> Duration {
-    let grace = (lasts / 11).clamp(Duration::from_millis(250), Duration::from_secs(5));
-    lasts.saturating_sub(grace)
+/// The state of a key that was found.
+pub(crate) fn state_of(peek: &Peek) -> State {
+    state(peek.state(), KeyTimes::of(peek))
 }
 
 impl State {
@@ -133,7 +116,7 @@ impl Shown {
         Self {
             endpoint: peek.endpoint().to_owned(),
             digits: peek.digits(),
-            state: state(peek.state(), peek.lasts(), peek.remaining()).word(),
+            state: state_of(peek).word(),
             holder: peek.holder().to_owned(),
             since: output::time(peek.since()),
             lasts_ms: peek.lasts().as_millis(),
@@ -178,22 +161,5 @@ mod tests {
         let typed = of(&|hasher| (7_u64, -1_i8, "x").add_to(hasher).expect("parts"));
         let read = KeyParts(["7", "-1", "x"].map(read_part).into());
         assert_eq!(of(&|hasher| read.add_to(hasher).expect("parts")), typed);
-    }
-
-    #[test]
-    fn a_holder_is_late_after_a_third_of_its_lease_and_a_moment() {
-        // Leases of 30 s, 5 min and 600 ms, and when their holders are late.
-        for (lasts, late) in [(33_000, 11_000), (305_000, 101_000), (850, 400)] {
-            let lasts = Duration::from_millis(lasts);
-            for (silent, is_late_then) in [(0, false), (late - 1, false), (late, true)] {
-                let remaining = lasts.checked_sub(Duration::from_millis(silent));
-                assert_eq!(
-                    is_late(lasts, remaining),
-                    is_late_then,
-                    "{lasts:?} {silent}"
-                );
-            }
-            assert!(!is_late(lasts, None));
-        }
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::args::{Access, Ls, State};
 use crate::exit::Failure;
+use crate::late::KeyTimes;
 use crate::open::open;
 use crate::output::{self, Output, note};
 use crate::progress::Progress;
@@ -113,8 +114,10 @@ impl<'a> Pages<'a> {
 
     fn wants(&mut self, call: &ListedCall) -> bool {
         let state = state_of(call);
-        if let (Some(State::Late), State::Taken, Some(lasts)) = (self.state, state, call.lasts()) {
-            let until = find::until_late(lasts, call.remaining());
+        if let (Some(State::Late), State::Taken) = (self.state, state)
+            && let Some(times) = KeyTimes::of_listed(call)
+        {
+            let until = times.until_late();
             let (taken, longest) = self.not_late_yet.unwrap_or_default();
             self.not_late_yet = Some((taken.saturating_add(1), longest.max(until)));
         }
@@ -149,8 +152,8 @@ pub(crate) fn id(call: &ListedCall) -> Id {
 
 /// The state of a listed call.
 pub(crate) fn state_of(call: &ListedCall) -> State {
-    match (call.state(), call.lasts()) {
-        (Some(state), Some(lasts)) => find::state(state, lasts, call.remaining()),
+    match (call.state(), KeyTimes::of_listed(call)) {
+        (Some(state), Some(times)) => find::state(state, times),
         _ => State::Foreign,
     }
 }

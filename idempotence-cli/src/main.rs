@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod exit;
 mod find;
+mod late;
 mod ls;
 mod open;
 mod output;

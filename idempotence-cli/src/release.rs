@@ -9,7 +9,8 @@ use tokio::time::sleep;
 use crate::args::{Access, Release};
 use crate::ask::confirm;
 use crate::exit::Failure;
-use crate::find::{Shown, find, silent_for};
+use crate::find::{Shown, find};
+use crate::late::KeyTimes;
 use crate::open::open;
 use crate::output::{self, Output, note, to_json};
 use crate::show;
@@ -102,21 +103,18 @@ struct Audit {
     record: Shown,
 }
 
-/// Looks a second time, when the key would have been renewed. Returns whether the key is still taken.
-///
-/// A lease is renewed after a third, with `release = false` after two thirds. So a key that has not been renewed for three quarters of
-/// its time is not renewed any more. Most of this time may have passed already, and the key lives longer.
+/// Looks a second time, when the key is late. Returns whether the key is still taken.
 async fn wait_for_a_renewal(
     idempotency: &Idempotency,
     args: &Release,
     first: &Peek,
     shown: Instant,
 ) -> Result<bool, Failure> {
-    let silent = silent_for(first.lasts(), first.remaining()) + shown.elapsed();
-    let wait = (first.lasts() / 4 * 3).saturating_sub(silent);
+    let wait = KeyTimes::of(first).until_late();
+    let wait = wait.saturating_sub(shown.elapsed());
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, or has ended with `release = false`, or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}. If your \
+            "the call may be running, or has ended with `release = false`, or `at_least` or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}. If your \
              data says that the work is not done, repeat this then, or at once with --force if the process is gone or the call has ended",
             first.holder(),
             output::duration(wait)

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::args::{Access, Show, State};
 use crate::exit::Failure;
-use crate::find::{Shown, age, find, state};
+use crate::find::{Shown, age, find, state_of};
 use crate::open::open;
 use crate::output::{self, Output};
 
@@ -37,7 +37,7 @@ struct WithValue {
 
 /// A line for each property of a key, and what they mean.
 pub(crate) fn text(peek: &Peek) -> String {
-    let state = state(peek.state(), peek.lasts(), peek.remaining());
+    let state = state_of(peek);
     let free_in = peek.remaining().map_or_else(
         || "never: another program removed its expiry".to_owned(),
         output::duration,
@@ -65,11 +65,11 @@ pub(crate) fn text(peek: &Peek) -> String {
 fn meaning(state: State) -> &'static str {
     match state {
         State::Taken => {
-            "its call runs, or its process was killed a moment ago; with `release = false` it may have ended"
+            "its call runs, or its process was killed a moment ago; with `release = false` or `at_least` it may have ended"
         }
         State::Late => {
-            "the key was not renewed for a third of its lease: its process was killed, or its calls have `renew = false` or \
-             `release = false`; with `release = false` it may run, or may have ended with success"
+            "the key was not renewed for three quarters of its time: its process was killed, or its calls have `renew = false`, or with \
+             `release = false` it has ended, perhaps with success"
         }
         State::Done => {
             "the call has ended with success; an equal call is refused or gets its result"

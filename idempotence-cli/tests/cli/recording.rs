@@ -9,6 +9,7 @@ use std::time::Duration;
 use idempotence::{Error, Idempotency};
 use idempotence_test_support::log_capture::LogCapture;
 
+use crate::stuck::becomes_late;
 use crate::support::{Program, Ran, command, redis, run, sqlite};
 
 const FILE: &str = "../docs/stuck-key.svg";
@@ -47,6 +48,8 @@ fn record() -> String {
     program.begin_call(call.ttl(Duration::from_hours(24)));
     program.die();
     let (line, digits) = stuck_line(&url, key);
+    // Other processes know the options of the call, so their log is earlier than the list of late keys.
+    assert!(becomes_late(&url, &digits), "the key was never late");
     let mut text = format!("# The log of a duplicate\n{line}\n");
     for args in [
         &["ls", "--state", "late"][..],
