@@ -29,10 +29,21 @@ pub(crate) async fn find(idempotency: &Idempotency, key: &KeyArgs) -> Result<Pee
         ))),
         1 => Ok(found.remove(0)),
         several => Err(Failure::refused(format!(
-            "{several} keys of `{}` begin with {digits}: give more digits, which `ls --json` prints, or the parts of the key, by `--key`",
-            key.endpoint
+            "{several} keys of `{}` begin with {digits}: give the digits of one of them\n{}",
+            key.endpoint,
+            found.iter().map(line).collect::<Vec<_>>().join("\n")
         ))),
     }
+}
+
+/// A key among others whose first digits are equal, such as the slots of a key with permits.
+fn line(peek: &Peek) -> String {
+    let (state, since) = (state_of(peek).word(), output::time(peek.since()));
+    format!(
+        "{}  {state}  {since}  {}",
+        peek.fingerprint(),
+        peek.holder()
+    )
 }
 
 async fn by_parts(idempotency: &Idempotency, key: &KeyArgs) -> Result<Peek, Failure> {
@@ -99,6 +110,7 @@ impl State {
 pub(crate) struct Shown {
     pub(crate) endpoint: String,
     pub(crate) digits: String,
+    pub(crate) fingerprint: String,
     pub(crate) state: &'static str,
     pub(crate) holder: String,
     pub(crate) since: String,
@@ -116,6 +128,7 @@ impl Shown {
         Self {
             endpoint: peek.endpoint().to_owned(),
             digits: peek.digits(),
+            fingerprint: peek.fingerprint().to_string(),
             state: state_of(peek).word(),
             holder: peek.holder().to_owned(),
             since: output::time(peek.since()),

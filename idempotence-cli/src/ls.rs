@@ -1,6 +1,6 @@
 //! `ls`: lists keys.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use idempotence::fingerprint::Fingerprint;
@@ -40,7 +40,21 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
         let records = calls.iter().map(ListedRow::of).collect();
         return output.json(&Listed { records, next });
     }
-    let rows: Vec<_> = calls.iter().map(row).collect();
+    let mut with_digits: HashMap<_, u32> = HashMap::new();
+    for call in &calls {
+        *with_digits
+            .entry((call.endpoint(), call.digits()))
+            .or_default() += 1;
+    }
+    let rows = calls.iter().map(|call| {
+        let digits = call.digits();
+        match with_digits[&(call.endpoint(), digits.clone())] {
+            1 => row(call, digits),
+            // Such as the slots of a key with permits, which differ only in their last digits.
+            _ => row(call, call.fingerprint().to_string()),
+        }
+    });
+    let rows: Vec<_> = rows.collect();
     let headings = ["ENDPOINT", "DIGITS", "STATE", "AGE", "FREE IN", "HOLDER"];
     output.table(headings, &rows)?;
     if let Some(next) = next {
@@ -192,11 +206,11 @@ impl<'a> ListedRow<'a> {
     }
 }
 
-fn row(call: &ListedCall) -> [String; 6] {
+fn row(call: &ListedCall, digits: String) -> [String; 6] {
     let dash = || "-".to_owned();
     [
         call.endpoint().to_owned(),
-        call.digits(),
+        digits,
         state_of(call).word().to_owned(),
         call.since()
             .map_or_else(dash, |since| output::duration(find::age(since))),

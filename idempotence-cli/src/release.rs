@@ -39,7 +39,7 @@ pub(crate) async fn run(
         let question = format!(
             "Free {} {}? Then {}.",
             peek.endpoint(),
-            peek.digits(),
+            peek.fingerprint(),
             consequence(&peek)
         );
         confirm(&question, "not released")?;

@@ -52,7 +52,7 @@ pub(crate) fn text(peek: &Peek) -> String {
     format!(
         "endpoint  {}\ndigits    {}\nstate     {}: {}\nholder    {}\nsince     {} ({} ago)\nfree in   {free_in}\nsize      {} bytes{fence}{steps}",
         peek.endpoint(),
-        peek.digits(),
+        peek.fingerprint(),
         state.word(),
         meaning(state),
         peek.holder(),

@@ -266,6 +266,41 @@ fn a_key_that_at_least_keeps_is_not_late() {
 }
 
 #[test]
+fn each_permit_of_a_key_is_listed_shown_and_released_by_its_own_digits() {
+    let url = sqlite();
+    let programs = [Program::on(&url), Program::on(&url)];
+    for program in &programs {
+        let call = program.idempotency.call("reports.render").key(&7);
+        let call = call.ttl(LONG).release(Release::Always);
+        program.begin_call(call.permits(3));
+    }
+    let table = run(&url, &["ls"]).ok();
+    let digits = table.lines().skip(1).map(|line| {
+        let digits = line.split_whitespace().nth(1);
+        digits.unwrap().to_owned()
+    });
+    let digits: Vec<String> = digits.collect();
+    let [first, second] = &digits[..] else {
+        panic!("{table}");
+    };
+    assert_ne!(first, second, "{table}");
+    let several = run(&url, &["show", "reports.render", &first[..8]]);
+    assert_eq!(several.code, 4, "{}", several.out);
+    let shown = run(&url, &["show", "reports.render", first]).ok();
+    assert!(shown.contains(&**first), "{shown}");
+    for digits in &digits {
+        assert!(several.err.contains(&**digits), "{}", several.err);
+    }
+    let release = ["release", "reports.render", first, "--force", "--yes"];
+    let released = run(&url, &release);
+    assert_eq!(audit(&released)["fingerprint"], **first);
+    released.ok();
+    let left = run(&url, &["ls", "--json"]).json();
+    assert_eq!(left["records"].as_array().unwrap().len(), 1, "{left}");
+    assert_eq!(left["records"][0]["fingerprint"], **second);
+}
+
+#[test]
 fn the_result_of_a_call_is_shown_only_if_it_is_asked_for() {
     let url = sqlite();
     let program = Program::on(&url);

@@ -26,6 +26,7 @@ use crate::store::Key;
 #[derive(Clone)]
 pub struct Peek {
     site: Site,
+    fingerprint: Fingerprint,
     key: Key,
     record: Bytes,
     state: DuplicateState,
@@ -244,6 +245,7 @@ impl Idempotency {
             steps: steps.map(|entry| entry.value),
             record: entry.value.clone(),
             site,
+            fingerprint,
             key,
         }))
     }
@@ -301,10 +303,14 @@ impl Peek {
         self.site.endpoint.as_str()
     }
 
-    /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them.
+    /// The first 8 hexadecimal digits of the key's fingerprint, as the log has them. All slots of a key with `permits` have the same.
     pub fn digits(&self) -> String {
-        let fingerprint = self.site.fingerprint.as_ref();
-        fingerprint.map_or_else(String::new, Fingerprint::digits)
+        self.fingerprint.digits()
+    }
+
+    /// The key's whole fingerprint.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// The number of bytes of the record.
