@@ -5,6 +5,7 @@ pub(crate) mod fencing;
 pub(crate) mod listing;
 pub(crate) mod oversize;
 pub(crate) mod records;
+pub(crate) mod refused;
 pub(crate) mod removal;
 pub(crate) mod replacement;
 pub(crate) mod scripts;

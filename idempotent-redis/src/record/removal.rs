@@ -1,14 +1,12 @@
 //! Removes a record if it has the expected value: with a command of the server if it has one, else with a script.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redis::RedisError;
 
 use crate::client::connection_like::StoreClient;
-use crate::client::failure::is_forbidden;
 use crate::client::info::version;
+use crate::record::refused::Refused;
 use crate::record::scripts::{REMOVE, REMOVE_AND_NOTIFY};
 use crate::send::op::{Op, Order, Reply, SendError};
 use crate::send::sender::Sender;
@@ -17,8 +15,7 @@ use crate::send::sender::Sender;
 #[derive(Clone, Default)]
 pub(crate) struct RemovalCommand {
     native: Option<Native>,
-    /// The server lost the command, for example by a fail-over to an older server, or does not let this user run it.
-    refused: Arc<AtomicBool>,
+    refused: Refused,
 }
 
 /// A command that compares and deletes.
@@ -37,7 +34,7 @@ impl RemovalCommand {
         let first = natives.next().flatten();
         Self {
             native: first.filter(|_| natives.all(|native| native == first)),
-            refused: Arc::default(),
+            refused: Refused::default(),
         }
     }
 
@@ -62,7 +59,9 @@ impl RemovalCommand {
                 let args: [&[u8]; 2] = [b"IFEQ", expected];
                 let op = Op::command(native.name(), &keys, native.args(&args)).and_notify(notifies);
                 match sender.send(&op.in_order(Order::OfKey)).await {
-                    Err(SendError::Redis(error)) if is_refusal(&error) => self.note_refusal(&error),
+                    Err(SendError::Redis(error)) if is_refusal(&error) => {
+                        self.refused.note(native.name(), &error);
+                    }
                     reply => return reply,
                 }
             }
@@ -78,15 +77,6 @@ impl RemovalCommand {
         }
     }
 
-    /// Uses the script from now on if the command cannot be used.
-    fn note_refusal(&self, error: &RedisError) {
-        if is_forbidden(error) {
-            self.refused.store(true, Ordering::Relaxed);
-            let native = self.native;
-            tracing::debug!(target: "idempotence", %error, "{native:?} cannot be used: keys are removed by a script");
-        }
-    }
-
     /// The name of the server's own command.
     pub(crate) fn command(&self) -> Option<&'static str> {
         self.native.map(Native::name)
@@ -94,7 +84,7 @@ impl RemovalCommand {
 
     /// Whether the server has the command but refused it.
     pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
+        self.refused.is_noted()
     }
 
     fn native(&self) -> Option<Native> {

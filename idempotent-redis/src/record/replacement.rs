@@ -1,12 +1,9 @@
 //! Replaces a record if it has the expected value: by `SET … IFEQ` if the server has it, else by a script.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use ::redis::{RedisError, Value};
+use ::redis::Value;
 
 use crate::client::connection_like::StoreClient;
-use crate::client::failure::is_forbidden;
+use crate::record::refused::Refused;
 use crate::record::scripts::{
     REPLACE, REPLACE_AND_NOTIFY, REPLACE_AND_NOTIFY_REPLICATED, REPLACE_REPLICATED,
 };
@@ -16,7 +13,8 @@ use crate::send::sender::Sender;
 /// The command for replacements. Clones share what the store learns about the server.
 #[derive(Clone)]
 pub(crate) struct Replacement {
-    has_ifeq: Arc<AtomicBool>,
+    has_ifeq: bool,
+    refused: Refused,
 }
 
 /// The expected value, the new value, and its time to live in digits.
@@ -26,7 +24,8 @@ impl Replacement {
     /// `has_ifeq`: the servers have `SET … IFEQ`, as Redis 8.4 and Valkey 9.0.
     pub(crate) fn new(has_ifeq: bool) -> Self {
         Self {
-            has_ifeq: Arc::new(AtomicBool::new(has_ifeq)),
+            has_ifeq,
+            refused: Refused::default(),
         }
     }
 
@@ -44,7 +43,8 @@ impl Replacement {
         // A server without memory refuses every `SET`, so a renewal needs the script. Before a `WAIT` a repeated write must write
         // again, as the script does.
         let is_renewal = args[0] == args[1];
-        if is_renewal || sender.replicas().is_some() || !self.has_ifeq.load(Ordering::Relaxed) {
+        let has_ifeq = self.has_ifeq && !self.refused.is_noted();
+        if is_renewal || sender.replicas().is_some() || !has_ifeq {
             return script(notifies, keys, args);
         }
         let set = Op::set_if_equal(keys, args);
@@ -63,19 +63,11 @@ impl Replacement {
             Ok(Value::Nil) => Ok(Value::Int(0)),
             // A server without memory refuses every `SET` before it compares.
             Err(SendError::Redis(error)) if matches!(error.code(), Some("ERR" | "OOM")) => {
-                self.note_refusal(&error);
+                self.refused.note("SET … IFEQ", &error);
                 return None;
             }
             reply => reply,
         })
-    }
-
-    /// Uses the script from now on if the server lost `IFEQ`, for example by a fail-over to an older server.
-    fn note_refusal(&self, error: &RedisError) {
-        if is_forbidden(error) {
-            self.has_ifeq.store(false, Ordering::Relaxed);
-            tracing::debug!(target: "idempotence", %error, "`SET … IFEQ` cannot be used: records are replaced by a script");
-        }
     }
 }
 
