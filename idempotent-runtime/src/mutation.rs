@@ -101,6 +101,8 @@ mod on_this_thread {
         OrderOfCaller,
         /// Only the lease of the first key is renewed and checked.
         OneLease,
+        /// A call that shares one key with the holder, or finds a permit taken, counts as equal to the holder.
+        EqualByOneKey,
         // Of calls with steps.
         /// The record is not read, so every step runs.
         NeverReads,

@@ -7,6 +7,7 @@ mod fields;
 pub(crate) mod form;
 pub(crate) mod kept;
 pub(crate) mod key_tag;
+pub(crate) mod keys_digest;
 mod line;
 pub(crate) mod owner;
 #[cfg(feature = "seal")]

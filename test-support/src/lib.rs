@@ -15,6 +15,8 @@ pub mod databases;
 #[cfg(feature = "stores")]
 pub mod dropping;
 #[cfg(feature = "stores")]
+pub mod equal_calls;
+#[cfg(feature = "stores")]
 pub mod exports;
 #[cfg(feature = "http")]
 pub mod forging;

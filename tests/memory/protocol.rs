@@ -2,6 +2,7 @@
 
 mod also;
 mod also_at_random;
+mod also_equal;
 mod also_together;
 mod at_least;
 mod bypassed;

@@ -319,7 +319,8 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
         self.answering(|answers| answers.holding(unknown))
     }
 
-    /// Answers a duplicate of a running or done call, if no result is stored for it.
+    /// Answers a duplicate of a running or done call, if no result is stored for it. A call that only shares a key of
+    /// [`also`](Self::also) with the running call, or lacks a [permit](Self::permits), is no duplicate: it gets the error.
     pub fn on_duplicate<R, F>(self, answer: F) -> Answering<E, S, F, M, K, T>
     where
         F: FnOnce(Duplicate) -> R,

@@ -37,7 +37,9 @@ use crate::policy::duration::Rough;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// An equal call is running.
+    /// An equal call is running. Or the key is in use by another call, which does other work: with [`also`](crate::GuardedCall::also) a
+    /// call that has other keys as well, with [`permits`](crate::GuardedCall::permits) as many calls as may run. Such a call is
+    /// no [duplicate](Self::is_duplicate), so try again.
     InProgress(Duplicate),
     /// An equal call ended with a success less than `ttl` ago.
     AlreadyDone(Duplicate),
@@ -86,9 +88,11 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether an equal call has the key: running, done, taken, or ended without a known outcome. A call with another payload is not equal.
+    /// Whether an equal call has the key: running, done, taken, or ended without a known outcome. A call with another payload, or with
+    /// other keys of [`also`](crate::GuardedCall::also), is not equal, and a call that lacks a permit is no duplicate.
     pub fn is_duplicate(&self) -> bool {
-        !matches!(self, Self::PayloadMismatch(_)) && self.duplicate().is_some()
+        let equal = self.duplicate().is_some_and(Duplicate::is_equal);
+        equal && !matches!(self, Self::PayloadMismatch(_))
     }
 
     /// Whether the failure of the store may be temporary, so that the same call may succeed later.
@@ -202,8 +206,10 @@ impl Error {
         self
     }
 
+    /// What is known about the equal call, for the option `on_duplicate`.
     pub(crate) fn into_duplicate(self) -> Result<Duplicate, Self> {
         match self {
+            Self::InProgress(running) if !running.is_equal() => Err(Self::InProgress(running)),
             Self::InProgress(duplicate) | Self::AlreadyDone(duplicate) | Self::Taken(duplicate) => {
                 Ok(duplicate)
             }

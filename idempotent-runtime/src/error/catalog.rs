@@ -46,7 +46,7 @@ impl Error {
     }
 
     /// Whether a front end should show no message, because an earlier request of the same user replaces this request, for
-    /// example after a double click. Not if the call waits for a permit, or for a key of `also`, which other requests have.
+    /// example after a double click. Not if the call lacks a permit, or a call with other keys of `also` shares a key with it.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
@@ -81,7 +81,7 @@ impl Error {
     /// The row of this kind of error.
     pub(crate) fn facts(&self) -> &'static Facts {
         match self {
-            Self::InProgress(running) if running.is_of_another_request() => &KEY_IN_USE,
+            Self::InProgress(running) if !running.is_equal() => &KEY_IN_USE,
             Self::InProgress(_) => &IN_PROGRESS,
             Self::AlreadyDone(_) => &ALREADY_DONE,
             Self::Taken(_) => &TAKEN,
@@ -188,7 +188,7 @@ const IN_PROGRESS: Facts = Facts {
     zh_hans: "系统正在处理中，请勿重复操作",
 };
 
-/// The key of another request is in use, so nobody does the work of this request.
+/// Another request has a key of this one, or its permit, so nobody does the work of this request.
 const KEY_IN_USE: Facts = Facts {
     silent: false,
     title: "Another request is being processed",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::failure::Site;
 use crate::policy::duration::Rough;
 
-/// The call that has the key, as its record describes it.
+/// The call that has the key, as its record describes it: an equal call if [`Error::is_duplicate`](crate::Error::is_duplicate) is true.
 ///
 /// Its [`Display`](fmt::Display) does not name the [`holder`](Self::holder), because clients may see it; [`Debug`] does.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub(crate) struct DuplicateFacts {
     pub(crate) unavailable: Option<&'static str>,
     /// Which further key of the refused call is taken; `None` if its key is taken.
     pub(crate) further: Option<u32>,
+    /// Whether the call that has the key does the work of the refused call. If not, it only shares this key, or has a permit.
+    pub(crate) is_equal: bool,
     /// How many calls hold the key.
     pub(crate) holders: usize,
 }
@@ -75,12 +77,12 @@ impl Duplicate {
         self
     }
 
-    /// Whether the key is taken by a call that does not do the work of the refused call: the call needs a permit, or a key of `also`.
-    pub(crate) fn is_of_another_request(&self) -> bool {
-        self.0.holders > 1 || self.0.further.is_some()
+    /// Whether the call that has the key does the work of the refused call. If not, it only shares this key, or has a permit.
+    pub(crate) fn is_equal(&self) -> bool {
+        self.0.is_equal
     }
 
-    /// The state of the equal call.
+    /// The state of the call.
     pub fn state(&self) -> DuplicateState {
         self.0.state
     }
@@ -90,7 +92,7 @@ impl Duplicate {
         self.0.site.endpoint.as_str()
     }
 
-    /// Which key is taken, of a call with several keys: 0 for the first key of [`also`](crate::GuardedCall::also), 1 for the second. `None`
+    /// Which key was found taken, of a call with several keys: 0 for the first key of [`also`](crate::GuardedCall::also), 1 for the second. `None`
     /// if the key of the call itself is taken.
     pub fn also(&self) -> Option<usize> {
         let further = self.0.further?;
@@ -103,13 +105,13 @@ impl Duplicate {
         self.0.holders
     }
 
-    /// The process that made the equal call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if it is not known
+    /// The process that made the call, as `host:pid`: at most 80 letters, digits and `. _ - :`. Empty if it is not known
     /// yet, because the row of the call is in a transaction that is still open.
     pub fn holder(&self) -> &str {
         &self.0.holder
     }
 
-    /// How long ago the equal call was made, or ended if it is done. If the transaction of the equal call is still open, how
+    /// How long ago the call was made, or ended if it is done. If the transaction of an equal call is still open, how
     /// long this call waited for it. A hint: it compares the clocks of two machines.
     pub fn age(&self) -> Duration {
         self.0.age
@@ -117,9 +119,9 @@ impl Duplicate {
 
     /// When to repeat the call, counted from now: a hint.
     ///
-    /// While the equal call runs, this is a guess at its end: if it has run for 3 s, try again in 3 s. The guess
+    /// While the call runs, this is a guess at its end: if it has run for 3 s, try again in 3 s. The guess
     /// is within the handle's [`retry_hint`](crate::Builder::retry_hint), and not longer than
-    /// [`free_in`](Self::free_in). After the equal call has ended, this is `free_in`.
+    /// [`free_in`](Self::free_in). After the call has ended, this is `free_in`.
     pub fn retry_after(&self) -> Duration {
         self.0.retry_after
     }
@@ -145,9 +147,13 @@ impl fmt::Display for Duplicate {
             free_in,
             unavailable,
             further: _,
-            holders,
+            is_equal,
+            holders: _,
         } = &*self.0;
         let (age, retry_after) = (Rough(*age), Rough(*retry_after));
+        if !is_equal {
+            return self.fmt_in_use(f);
+        }
         if let Some(why) = unavailable {
             let ended = state.ended();
             return write!(
@@ -161,12 +167,6 @@ impl fmt::Display for Duplicate {
                 f,
                 "{site}: refused because the transaction of an equal call was still open after {age}; \
                  try again in {retry_after}"
-            ),
-            (DuplicateState::Running, Some(free_in)) if *holders > 1 => write!(
-                f,
-                "{site}: refused because {holders} equal calls are running, and one has been running for {age}; \
-                 try again in {retry_after} (its lease ends in {} unless it is renewed)",
-                Rough(*free_in)
             ),
             (DuplicateState::Running, Some(free_in)) => write!(
                 f,
@@ -188,5 +188,21 @@ impl fmt::Display for Duplicate {
                  do not repeat it (the key is free in {retry_after})"
             ),
         }
+    }
+}
+
+impl Duplicate {
+    /// Writes why a call is refused that is not equal to the call that has the key.
+    fn fmt_in_use(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DuplicateFacts { site, holders, .. } = &*self.0;
+        let (age, retry_after) = (Rough(self.0.age), Rough(self.0.retry_after));
+        let holders = match holders {
+            1 => format!("another call has had the key for {age}"),
+            _ => format!("{holders} other calls have the key, one of them for {age}"),
+        };
+        write!(
+            f,
+            "{site}: refused because {holders}; try again in {retry_after}"
+        )
     }
 }

@@ -30,6 +30,7 @@ impl Error {
                 free_in: Some(Duration::from_millis(28_500)),
                 unavailable: None,
                 further: None,
+                is_equal: true,
                 holders: 1,
             }))
         };

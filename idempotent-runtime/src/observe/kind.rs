@@ -134,7 +134,7 @@ impl EventKind {
     }
 
     /// Whether this kind ends a call that found its key taken by an equal call: it was replayed or refused. A call with another
-    /// payload (`mismatch`) is not equal.
+    /// payload (`mismatch`) is not equal. `in_progress` also ends a call that lacks a permit, or that only shares a key of `also`.
     pub const fn is_duplicate(self) -> bool {
         matches!(
             self,

@@ -18,6 +18,7 @@ use crate::protocol::token::of_call::CallToken;
 use crate::record::call as record;
 use crate::record::call::Head;
 use crate::record::kept::Kept;
+use crate::record::keys_digest::KeysDigest;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
@@ -29,9 +30,11 @@ use crate::world::Moment;
 pub(crate) struct CallContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) site: Site,
+    /// The digest of all keys of the call, if it has several.
+    pub(crate) keys: Option<KeysDigest>,
     /// Which further key of the call this is; `None` for the key of the call.
     pub(crate) further: Option<u32>,
-    /// The digest of the payload, which must be equal among calls with one key.
+    /// The digest of the payload, which must be equal among calls with the same keys.
     pub(crate) payload: Option<Fingerprint>,
     pub(crate) policy: Policy,
     pub(crate) times: Times,
@@ -51,6 +54,7 @@ impl CallContext {
         Self {
             shared,
             site: Site::without_key(endpoint),
+            keys: None,
             further: None,
             payload: None,
             policy,
@@ -66,7 +70,6 @@ impl CallContext {
         let mut call = self.clone();
         call.site.fingerprint = Some(key);
         call.further = Some(number);
-        call.payload = None;
         call.token = None;
         call
     }
@@ -193,6 +196,7 @@ impl CallContext {
     fn head(&self, key: &Key, owner: Owner, now: Moment, ttl: Duration) -> Head<'_> {
         Head {
             key: self.shared.records().tag(key),
+            keys: self.keys,
             owner,
             payload: self.payload.as_ref(),
             now,

@@ -318,10 +318,11 @@ impl Freshness {
     }
 }
 
-/// Whether both calls have a payload, and the payloads differ.
+/// Whether both calls have the same keys and a payload, and the payloads differ.
 fn differs(call: &CallContext, leader: &dyn Leader) -> bool {
     let payload = call.payload.as_ref();
-    payload.is_some_and(|one| leader.payload().is_some_and(|other| one != other))
+    call.keys == leader.keys()
+        && payload.is_some_and(|one| leader.payload().is_some_and(|other| one != other))
 }
 
 /// Whether an answer of the store that is older than the call still refuses the call.

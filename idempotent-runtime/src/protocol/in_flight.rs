@@ -37,6 +37,7 @@ use crate::key::fingerprint::Fingerprint;
 use crate::protocol::scheduler::{Scheduled, Scheduler, Work};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::{LastSeen, Phase, Snapshot, State};
+use crate::record::keys_digest::KeysDigest;
 use crate::store::Key;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -54,7 +55,10 @@ pub(crate) trait Leader: Send + Sync {
     /// The endpoint and the fingerprint, by which calls are compared.
     fn site(&self) -> &Site;
 
-    /// The digest of the payload, which must be equal among calls with one key.
+    /// The digest of all keys of the call, if it has several.
+    fn keys(&self) -> Option<KeysDigest>;
+
+    /// The digest of the payload, which must be equal among equal calls.
     fn payload(&self) -> Option<&Fingerprint>;
 
     /// The key in the store.

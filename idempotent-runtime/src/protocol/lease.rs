@@ -25,6 +25,7 @@ use crate::protocol::state::{LastSeen, Phase, State, Term};
 use crate::protocol::steps::Steps;
 use crate::record::call::Record;
 use crate::record::kept::Kept;
+use crate::record::keys_digest::KeysDigest;
 use crate::store::Key;
 use crate::sync::MutexGuard;
 use crate::world::Moment;
@@ -362,6 +363,10 @@ impl Leader for Lease {
 
     fn site(&self) -> &Site {
         &self.call().site
+    }
+
+    fn keys(&self) -> Option<KeysDigest> {
+        self.call().keys
     }
 
     fn payload(&self) -> Option<&Fingerprint> {

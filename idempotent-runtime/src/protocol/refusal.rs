@@ -52,7 +52,7 @@ impl Refusal {
                 Arc::clone(record),
             )))
         };
-        // Only a call with a payload compares it with the record.
+        // Only a call with a payload compares it with the record. A call with several keys or permits never replays.
         if call.payload.is_none() && call.policy.replay && record.result(records).is_some() {
             return replay();
         }
@@ -77,7 +77,11 @@ impl Refusal {
         lives: Option<Lives>,
     ) -> Self {
         let duplicate = duplicate(call, record, is_running, lives);
-        if record.differs_from(call.payload.as_ref()) {
+        if !duplicate.is_equal() && !record.is_marked() {
+            // The holder does other work, however it ends: the call comes again when the key is free.
+            return Error::InProgress(duplicate).into();
+        }
+        if duplicate.is_equal() && record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
         let why = match duplicate.state() {
@@ -117,6 +121,7 @@ impl Refusal {
             free_in: None,
             unavailable: None,
             further: None,
+            is_equal: true,
             holders: 1,
         })))
     }
@@ -225,8 +230,16 @@ fn duplicate(
         free_in: Some(left),
         unavailable: None,
         further: call.further,
+        is_equal: is_equal(call, record),
         holders: 1,
     })
+}
+
+/// Whether the call that wrote the record has the same keys as this call. A call with permits is never equal to another: each does its
+/// own work.
+fn is_equal(call: &CallContext, record: &Record<'_>) -> bool {
+    let has_permits = call.policy.most_holders().is_some();
+    mutation!(EqualByOneKey) || !has_permits && record.keys() == call.keys
 }
 
 fn is_kept(lives: Option<Lives>) -> bool {

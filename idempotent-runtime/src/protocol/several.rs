@@ -5,6 +5,9 @@
 //! one. So calls never wait for each other in a circle: each call of a circle would wait for a larger key than the
 //! call before it. Without `wait`, one of two calls with the same keys always runs: the one that gets the smallest key.
 //!
+//! All its records have a [digest of its keys](KeysDigest), in the order in which the caller names them. So a call that finds a key taken
+//! knows whether the holder is an equal call, as after a double click, or one that only shares this key.
+//!
 //! If a key is taken, or a lease is lost while the call waits, the other claims are withdrawn before the call is refused. The claims
 //! emit no end of the call: only the claim that fails does, or the key of the call after all claims.
 
@@ -30,6 +33,7 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::retry::StoreAttempt;
 use crate::protocol::settle;
 use crate::protocol::wait;
+use crate::record::keys_digest::KeysDigest;
 use crate::store::{Claim, ClaimAll, StoreError, StoreErrorKind};
 
 /// A call with several keys, before its claims.
@@ -42,9 +46,11 @@ pub(crate) struct Several {
 
 impl Several {
     /// The call with the key of `call`, and `further` keys of the same endpoint.
-    pub(crate) fn new(call: CallContext, further: impl Iterator<Item = Fingerprint>) -> Self {
+    pub(crate) fn new(mut call: CallContext, further: impl Iterator<Item = Fingerprint>) -> Self {
         let key = call.site.fingerprint;
-        let further = (0..).zip(further);
+        let keys: Vec<_> = key.into_iter().chain(further).collect();
+        call.keys = Some(KeysDigest::of(call.shared.keying(), &keys));
+        let further = (0..).zip(keys.into_iter().skip(1));
         let mut calls: Vec<_> = further
             .map(|(number, key)| call.with_further_key(number, key))
             .collect();

@@ -7,7 +7,8 @@
 //!
 //! The fields are the owner, when the record was written (in milliseconds since 1970), its time to live in milliseconds, and the check
 //! of the key with the host and process that wrote it. Then the payload and the codec, unless both are `-`. Owner and payload are in
-//! Base64. The line is short because stores keep many: Redis rounds it up to 80, 96, 112, 128 or 160 bytes.
+//! Base64. Before the host, a call with several keys writes [a digest of them](super::keys_digest). The line is short because stores
+//! keep many: Redis rounds it up to 80, 96, 112, 128 or 160 bytes.
 //!
 //! The line of a running claim is written once and never changes, so it is its own compare value. In the line of a done
 //! call the codec says what follows: nothing (`-`, `too-large`, `unencodable`), or a result
@@ -27,6 +28,7 @@ use crate::record::fields::FieldReader;
 use crate::record::form::Form;
 use crate::record::kept::{Kept, Stored};
 use crate::record::key_tag::KeyTag;
+use crate::record::keys_digest::KeysDigest;
 use crate::record::line::{LAST_MILLI, LONGEST, Line, SHORT};
 use crate::record::owner::Owner;
 use crate::world::Moment;
@@ -36,6 +38,8 @@ use crate::world::Moment;
 pub(crate) struct Head<'a> {
     /// The digits of the key, if records of this store have them.
     pub(crate) key: Option<KeyTag>,
+    /// The digest of all keys of the call, if it has several.
+    pub(crate) keys: Option<KeysDigest>,
     pub(crate) owner: Owner,
     pub(crate) payload: Option<&'a Fingerprint>,
     pub(crate) now: Moment,
@@ -96,7 +100,7 @@ fn line<const N: usize>(
     line.push(b" ");
     line.push_number(millis(head.ttl));
     line.push(b" ");
-    line.push_holder(head.key, head.now.process);
+    line.push_holder(head.key, head.keys, head.now.process);
     if head.payload.is_some() || codec.is_some() {
         line.push(b" ");
         match head.payload {
@@ -141,6 +145,7 @@ pub(crate) struct Record<'a> {
     pub(crate) state: RecordState,
     pub(crate) since: SystemTime,
     key: Option<KeyTag>,
+    keys: Option<KeysDigest>,
     holder: &'a [u8],
     payload: Option<&'a [u8]>,
     ttl: Duration,
@@ -161,6 +166,7 @@ impl<'a> Record<'a> {
             state,
             since,
             key,
+            keys,
             holder,
             payload,
             ttl,
@@ -177,6 +183,7 @@ impl<'a> Record<'a> {
             state,
             since,
             key,
+            keys,
             holder,
             payload,
             ttl,
@@ -189,6 +196,11 @@ impl<'a> Record<'a> {
     /// Whether this may be a record of `key`. Records of earlier versions do not say it.
     pub(crate) fn may_be_of(&self, key: &str) -> bool {
         self.key.is_none_or(|tag| tag == KeyTag::for_key(key))
+    }
+
+    /// The digest of all keys of its call; `None` if the call has one key, or an earlier version made it.
+    pub(crate) fn keys(&self) -> Option<KeysDigest> {
+        self.keys
     }
 
     /// The process that wrote the record, as `host:pid`.

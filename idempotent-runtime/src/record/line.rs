@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 
 use super::key_tag::{self, KeyTag};
+use super::keys_digest::{self, KeysDigest};
 
 /// The line of a record while it is written, of at most `N` bytes. Later bytes are cut off.
 pub(super) struct Line<const N: usize> {
@@ -34,15 +35,25 @@ impl<const N: usize> Line<N> {
         self.push(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    /// Writes the host and this process id, as `host:pid`, after the digits of the key if the record has them. Then the host is cut,
-    /// because both together are read as a host.
-    pub(super) fn push_holder(&mut self, tag: Option<KeyTag>, process: u32) {
-        let mut host = HOST.as_bytes();
+    /// Writes the host and this process id, as `host:pid`, after the digits of the key and of all keys, if the record has them. Then the
+    /// host is cut, because all together are read as a host.
+    pub(super) fn push_holder(
+        &mut self,
+        tag: Option<KeyTag>,
+        keys: Option<KeysDigest>,
+        process: u32,
+    ) {
+        let mut longest = LONGEST_HOST;
         if let Some(tag) = tag {
             self.push(&tag.before_host());
-            host = &host[..host.len().min(LONGEST_HOST - key_tag::LENGTH)];
+            longest -= key_tag::LENGTH;
         }
-        self.push(host);
+        if let Some(keys) = keys {
+            self.push(&keys.before_host());
+            longest -= keys_digest::LENGTH;
+        }
+        let host = HOST.as_bytes();
+        self.push(&host[..host.len().min(longest)]);
         self.push(b":");
         self.push_number(process.into());
     }
@@ -115,7 +126,7 @@ mod tests {
         line.push(b" ");
         line.push_number(u64::MAX);
         line.push(b" ");
-        line.push_holder(None, u32::MAX);
+        line.push_holder(None, None, u32::MAX);
         line.push(b" ");
         line.push(&[b'f'; 43]);
         line.push(b" msgpack:err:");

@@ -281,6 +281,7 @@ fn returned(outcome: Outcome) -> Returned {
         Err(Failed::Refused(error)) => error,
     };
     match error {
+        Error::InProgress(_) if !error.is_duplicate() => Returned::InUse,
         Error::InProgress(_) => Returned::InProgress,
         Error::Taken(_) => Returned::Taken,
         Error::OutcomeUnknown(_) => Returned::Unknown,

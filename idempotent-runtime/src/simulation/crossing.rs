@@ -8,7 +8,7 @@ use super::dice::Dice;
 use super::history::{CallId, Event, Kind, Returned};
 use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
-use super::promise::{Broken, OVERTAKEN};
+use super::promise::{Broken, OVERTAKEN, TRUE_ANSWER};
 use super::run::{Run, simulate};
 use crate::mutation::Mutation;
 use crate::policy::{OnLeaseLost, Release, Renew};
@@ -136,6 +136,39 @@ fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
     Ok(())
 }
 
+/// Checks that a call was answered as a duplicate only if an equal call was made before, with the same keys.
+fn check_duplicates(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
+    let keys = |call: CallId| (plan.calls[call.0].key, plan.calls[call.0].also);
+    let mut made = Vec::new();
+    for event in history {
+        match event.kind {
+            Kind::Made { call, .. } => made.push(call),
+            Kind::Returned {
+                call,
+                returned: Returned::InProgress,
+            } if !made
+                .iter()
+                .any(|other| *other != call && keys(*other) == keys(call)) =>
+            {
+                return Err(Broken {
+                    promise: TRUE_ANSWER,
+                    at: event.at,
+                    key: None,
+                    by: vec![call],
+                });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How many calls got this answer.
+fn answers(history: &[Event], answer: Returned) -> usize {
+    let is_it = |event: &&Event| matches!(event.kind, Kind::Returned { returned, .. } if returned == answer);
+    history.iter().filter(is_it).count()
+}
+
 /// How many calls got the value of their own body.
 fn successes(history: &[Event]) -> usize {
     let is_success = |event: &&Event| matches!(event.kind, Kind::Returned { call, returned } if returned == Returned::Value(call));
@@ -180,6 +213,28 @@ fn no_two_bodies_share_a_key_of_several_whatever_fails() {
         check(&plan, &history).is_err()
     };
     assert!((0..SEEDS).any(overtakes), "the mutant is not found");
+}
+
+#[test]
+fn a_call_that_only_shares_a_key_with_the_holder_is_no_duplicate_whatever_fails() {
+    let mut counts = [0, 0];
+    for seed in 0..SEEDS {
+        let plan = disturbed(seed);
+        let (history, _) = simulate(&plan, seed, None);
+        let checked = check_duplicates(&plan, &history);
+        checked.unwrap_or_else(|broken| panic!("{seed}: {broken}"));
+        counts[0] += answers(&history, Returned::InProgress);
+        counts[1] += answers(&history, Returned::InUse);
+    }
+    let [equal, in_use] = counts;
+    assert!(equal > 50 && in_use > 200, "{equal} equal, {in_use} in use");
+    let is_found = |seed| {
+        let plan = disturbed(seed);
+        let mutant = Some(Mutant::InEngine(Mutation::EqualByOneKey));
+        let (history, _) = simulate(&plan, seed, mutant);
+        check_duplicates(&plan, &history).is_err()
+    };
+    assert!((0..SEEDS).any(is_found), "the mutant is not found");
 }
 
 #[test]

@@ -270,6 +270,8 @@ pub(super) enum Returned {
     BodyFailed,
     Panicked,
     InProgress,
+    /// Another call, which is not equal, has a key of the call or its permit.
+    InUse,
     Taken,
     /// An equal call has ended, and its outcome is unknown.
     Unknown,

@@ -214,6 +214,8 @@ fn breaks(mistake: Mutation) -> &'static [&'static str] {
         Mutation::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
         Mutation::OrderOfCaller => &[ENDS],
         Mutation::OneLease => &[OVERTAKEN],
+        // Only calls with several keys or permits make it.
+        Mutation::EqualByOneKey => &[TRUE_ANSWER],
         // Only calls with permits make these.
         Mutation::KeepsNoLine | Mutation::WaitsForUnpolled => &[],
         // Only calls with steps make the others.

@@ -8,7 +8,7 @@ use super::dice::Dice;
 use super::history::{CallId, Event, Kind, Returned};
 use super::incidents::Incident;
 use super::knobs::{MessageFaults, Plan};
-use super::promise::{Broken, ONE_BODY};
+use super::promise::{Broken, ONE_BODY, TRUE_ANSWER};
 use super::run::simulate;
 use crate::mutation::Mutation;
 use crate::policy::{OnCancel, OnLeaseLost, Release, Renew};
@@ -103,13 +103,25 @@ fn exports(lease: u64, permits: u32) -> Vec<KeyPlan> {
     vec![key; 3]
 }
 
-/// The most bodies at once, from the first poll of each to its last.
+/// The most bodies at once, from the first poll of each to its last. No call is answered as a duplicate of another.
 fn check(plan: &Plan, history: &[Event]) -> Result<usize, Broken> {
     let mut polls = BTreeMap::new();
     for (number, event) in history.iter().enumerate() {
         if let Kind::BodyPolled { call, .. } = event.kind {
             let (_, last) = polls.entry(call.0).or_insert((number, number));
             *last = number;
+        }
+        if let Kind::Returned {
+            call,
+            returned: Returned::InProgress,
+        } = event.kind
+        {
+            return Err(Broken {
+                promise: TRUE_ANSWER,
+                at: event.at,
+                key: None,
+                by: vec![call],
+            });
         }
     }
     let mut most = 0;
@@ -180,6 +192,7 @@ fn no_more_bodies_than_permits_run_at_once_whatever_fails() {
         Mutant::BodyNotStopped,
         Mutant::RemovesUnowned,
         Mutant::InEngine(Mutation::DeadlineFromReply),
+        Mutant::InEngine(Mutation::EqualByOneKey),
     ] {
         let is_found = |seed| {
             let plan = disturbed(seed);

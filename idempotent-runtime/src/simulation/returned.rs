@@ -97,6 +97,8 @@ impl Checks<'_> {
                 let equal = |other: CallId| !self.differ(call, other);
                 was_stored(Some(false), &equal) || unguarded(&equal)
             }
+            // All these calls have one key.
+            Returned::InUse => false,
             Returned::Unknown => was_stored(Some(false), &|other| self.unknown_to(call, other)),
             Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
             Returned::NoResult => {
@@ -202,6 +204,7 @@ fn count_name(call: CallId, returned: Returned) -> &'static str {
         Returned::BodyFailed => "returned: body failed",
         Returned::Panicked => "returned: panicked",
         Returned::InProgress => "returned: in progress",
+        Returned::InUse => "returned: in use",
         Returned::Taken => "returned: taken",
         Returned::Unknown => "returned: outcome unknown",
         Returned::Done => "returned: done",

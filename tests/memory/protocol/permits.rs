@@ -411,6 +411,31 @@ async fn a_lost_reply_takes_no_second_permit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_lacks_a_permit_is_no_duplicate_whatever_their_number() {
+    for permits in [1, 2, 3, 17] {
+        let policy = policy().permits(permits);
+        let slot_by_slot = Guarded::on(RequiredOnly(MemoryStore::new()), policy);
+        for here in [Guarded::in_memory(policy), slot_by_slot] {
+            let mut running = Vec::new();
+            for _ in 0..permits {
+                running.push(held(&here).await);
+            }
+            for guarded in [&here, &here.elsewhere()] {
+                let refused = refused(guarded).await;
+                let holders = refused.duplicate().unwrap().holders();
+                assert_eq!(holders, running.len());
+                assert!(!refused.is_duplicate() && !refused.is_silent(), "{permits}");
+                let call = guarded.idempotency.call("test.pay").key(&1_u64);
+                let call = call.permits(permits).ttl(secs(10)).release(Release::Always);
+                let call = call.on_duplicate(|_| Ok(()));
+                let answer = call.run(async { Ok::<_, Error>(()) }).await;
+                assert_eq!(answer.unwrap_err().code(), "in_progress");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn options_that_do_not_go_with_permits_are_refused() {
     let policies = [
         policy().permits(0),

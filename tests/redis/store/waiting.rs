@@ -8,6 +8,7 @@ use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::{Error, GuardedCall, Idempotency, Store};
 use tokio::sync::oneshot;
 
+use support::equal_calls::assert_only_equal_calls_are_duplicates;
 use support::exports::assert_exports_keep_their_permits;
 use support::transfers::{assert_crossing_transfers_end, patient};
 
@@ -40,6 +41,13 @@ async fn exports_keep_their_permits() {
     let server = RedisServer::start().unwrap();
     let store = async || RedisStore::connect(&server.url()).await.unwrap();
     assert_exports_keep_their_permits([store().await, store().await]).await;
+}
+
+#[tokio::test]
+async fn only_equal_calls_are_duplicates() {
+    let server = RedisServer::start().unwrap();
+    let handle = async || patient(RedisStore::connect(&server.url()).await.unwrap());
+    assert_only_equal_calls_are_duplicates([handle().await, handle().await]).await;
 }
 
 /// Calls on two stores that meet on these servers.

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::store::databases::{Fresh, store};
 use support::databases::Kind;
+use support::equal_calls::assert_only_equal_calls_are_duplicates;
 use support::exports::assert_exports_keep_their_permits;
 use support::transfers::{assert_crossing_transfers_end, patient};
 
@@ -20,6 +21,7 @@ on_every_database! {
     a_released_call_runs_again
     crossing_transfers_end
     exports_keep_their_permits
+    only_equal_calls_are_duplicates
     a_handle_is_made_from_a_url
     the_doctor_finds_no_problem
 }
@@ -71,6 +73,12 @@ async fn exports_keep_their_permits<DB: Fresh>() {
     let url = DB::url();
     let store = async || SqlStore::<DB>::connect(&url).await.unwrap();
     assert_exports_keep_their_permits([store().await, store().await]).await;
+}
+
+async fn only_equal_calls_are_duplicates<DB: Fresh>() {
+    let url = DB::url();
+    let handle = async || patient(SqlStore::<DB>::connect(&url).await.unwrap());
+    assert_only_equal_calls_are_duplicates([handle().await, handle().await]).await;
 }
 
 async fn a_handle_is_made_from_a_url<DB: Fresh>() {

@@ -8,7 +8,7 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// a [`fence`](Self::fence), [`Settle::Background`](crate::Settle::Background) or `run_in`.
     ///
     /// If as many calls run, another call is refused: [`Error::InProgress`](crate::Error::InProgress) has their number, see
-    /// [`Duplicate::holders`](crate::Duplicate::holders). Or it [waits](Self::wait). The waiting calls of one
+    /// [`Duplicate::holders`](crate::Duplicate::holders). It is no [duplicate](crate::Error::is_duplicate). Or it [waits](Self::wait). The waiting calls of one
     /// [`Idempotency`](crate::Idempotency) get permits in the order in which they were made, and one of them polls the store for all.
     /// Processes have no order: in overload their calls can overtake a call until its `wait` ends. A call that does not wait gets a free
     /// permit also if others wait. A call does not see all permits at one instant, so it may be refused although one became free a moment

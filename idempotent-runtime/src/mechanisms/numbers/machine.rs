@@ -133,6 +133,7 @@ impl Machine {
         let ttl = self.lease + self.cooldown;
         let record = record::running(&Head {
             key: None,
+            keys: None,
             owner: Owner::random(),
             payload: None,
             now: Moment::now(),

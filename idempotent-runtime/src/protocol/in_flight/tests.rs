@@ -25,6 +25,10 @@ impl Leader for Call {
         &self.site
     }
 
+    fn keys(&self) -> Option<KeysDigest> {
+        None
+    }
+
     fn payload(&self) -> Option<&Fingerprint> {
         None
     }

@@ -92,6 +92,7 @@ pub(super) fn another_payload(lease: &Lease, record: &Record<'_>) -> Error {
         retry_after: left,
         free_in: Some(left),
         further: None,
+        is_equal: true,
         holders: 1,
         unavailable: None,
     }))

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use super::content::Content;
 use crate::record::fields::FieldReader;
 use crate::record::key_tag::KeyTag;
+use crate::record::keys_digest::KeysDigest;
 use crate::record::line::LAST_MILLI;
 
 /// Whether the call is running or done, by its record.
@@ -24,6 +25,7 @@ pub(super) struct Parts<'a> {
     pub(super) state: RecordState,
     pub(super) since: SystemTime,
     pub(super) key: Option<KeyTag>,
+    pub(super) keys: Option<KeysDigest>,
     pub(super) holder: &'a [u8],
     pub(super) payload: Option<&'a [u8]>,
     pub(super) ttl: Duration,
@@ -51,6 +53,7 @@ impl<'a> Parts<'a> {
         let ttl = Duration::from_millis(fields.number()?);
         fields.expect(b" ")?;
         let (key, holder) = KeyTag::split(fields.holder()?);
+        let (keys, holder) = KeysDigest::split(holder);
         let (mut payload, mut content) = (None, Content::Nothing);
         match fields.byte()? {
             b'\n' => {}
@@ -68,6 +71,7 @@ impl<'a> Parts<'a> {
             state,
             since: SystemTime::UNIX_EPOCH + Duration::from_millis(since),
             key,
+            keys,
             holder,
             payload,
             ttl,
@@ -93,6 +97,7 @@ impl<'a> Parts<'a> {
             state,
             since,
             key,
+            keys: None,
             holder,
             payload,
             ttl,

@@ -6,7 +6,8 @@ use super::reference::Reference;
 use super::*;
 use crate::cases::cases;
 use crate::handle::Idempotency;
-use crate::record::line::{HOST, LAST_MILLI};
+use crate::key::fingerprint::{Digest, Keying};
+use crate::record::line::{HOST, LAST_MILLI, LONGEST_HOST};
 use crate::store::Store as _;
 use crate::store::memory::MemoryStore;
 use crate::{Error, Policy, Release};
@@ -36,6 +37,7 @@ struct Written {
     /// Whether an earlier version wrote it.
     is_earlier: bool,
     key: Option<KeyTag>,
+    keys: Option<KeysDigest>,
     state: RecordState,
     owner: Owner,
     payload: Option<Fingerprint>,
@@ -52,6 +54,7 @@ impl Written {
             key: u
                 .arbitrary::<Option<[u8; 4]>>()?
                 .map(|key| KeyTag::for_key(&format!("{key:?}"))),
+            keys: payload(u)?.map(|key| KeysDigest::of(&Keying::new(Digest::Md5), &[key])),
             state: if running {
                 RecordState::Running
             } else {
@@ -68,6 +71,7 @@ impl Written {
     fn bytes(&self) -> Bytes {
         let head = Head {
             key: self.key,
+            keys: self.keys,
             owner: self.owner,
             payload: self.payload.as_ref(),
             now: Moment::at(self.since),
@@ -96,7 +100,9 @@ impl Written {
             RecordState::Running => "R",
             RecordState::Done => "D",
         };
-        let (key, host, process) = (before_host(self.key), &*HOST, std::process::id());
+        let process = std::process::id();
+        let key = before_host(self.key, self.keys.filter(|_| !is_earlier));
+        let host = &HOST[..HOST.len().min(LONGEST_HOST - key.len())];
         let (owner, ttl) = (self.owner.0, self.ttl.as_millis());
         let codec = codec(&self.kept).unwrap_or_else(|| "unencodable".to_owned());
         let line = if is_earlier {
@@ -144,9 +150,10 @@ fn base64(bytes: &[u8]) -> String {
     six.collect()
 }
 
-fn before_host(key: Option<KeyTag>) -> String {
-    let text = key.map(|key| key.before_host().to_vec());
-    String::from_utf8(text.unwrap_or_default()).expect("ASCII")
+fn before_host(key: Option<KeyTag>, keys: Option<KeysDigest>) -> String {
+    let mut text = key.map_or_else(Vec::new, |key| key.before_host().to_vec());
+    text.extend(keys.iter().flat_map(|keys| keys.before_host()));
+    String::from_utf8(text).expect("ASCII")
 }
 
 /// The text of the codec in a record; `None` if it is not known.
@@ -187,9 +194,12 @@ fn a_record_is_read_as_it_was_written() {
         assert_eq!(read.state, written.state);
         assert_eq!(read.since, written.since);
         assert_eq!(read.ttl, written.ttl);
-        assert_eq!(read.holder(), format!("{}:{}", *HOST, std::process::id()));
+        let process = format!(":{}", std::process::id());
+        let host = read.holder().strip_suffix(&process);
+        assert!(host.is_some_and(|host| HOST.starts_with(host)));
         assert_eq!(read.kept(), written.kept);
         assert_eq!(read.key, written.key);
+        assert_eq!(read.keys, written.keys.filter(|_| !written.is_earlier));
         let other = payload(u)?;
         let differs = written.payload.is_some() && other.is_some() && written.payload != other;
         assert_eq!(read.differs_from(other.as_ref()), differs);
@@ -223,9 +233,9 @@ fn as_written(bytes: &Bytes, record: &Record<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
-/// The holder in the line, as a version reads it that does not know the digits of the key.
+/// The holder in the line, as a version reads it that does not know the digits of the key and of all keys.
 fn holder(record: &Record<'_>) -> String {
-    before_host(record.key) + record.holder()
+    before_host(record.key, record.keys) + record.holder()
 }
 
 /// The codec at the end of a line.

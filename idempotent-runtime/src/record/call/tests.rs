@@ -12,6 +12,7 @@ fn at(millis: u64) -> SystemTime {
 fn head(owner: Owner, payload: Option<&Fingerprint>, now: Moment, ttl: Duration) -> Head<'_> {
     Head {
         key: None,
+        keys: None,
         owner,
         payload,
         now,

@@ -34,6 +34,7 @@ fn sealed_at(now: SystemTime, keys: &SealKeys, stored: &Stored) -> Bytes {
     let payload = Fingerprint::of(&(7,)).expect("an integer");
     let head = Head {
         key: Some(KeyTag::for_key(KEY)),
+        keys: None,
         owner: Owner::random(),
         payload: Some(&payload),
         now: Moment::at(now),
@@ -136,6 +137,7 @@ fn a_result_of_another_place_key_or_time_is_refused() {
 fn an_unsealed_result_is_read_only_if_it_is_allowed() {
     let head = Head {
         key: Some(KeyTag::for_key(KEY)),
+        keys: None,
         owner: Owner::random(),
         payload: None,
         now: Moment::now(),
