@@ -13,6 +13,10 @@ pub fn check(options: &Options, errors: &mut Errors) {
         ("tx", "whose transaction holds the key alone"),
         ("payload", "which is one for all calls with a key"),
         ("also", "which holds its keys alone"),
+        (
+            "on_duplicate",
+            "because a call that lacks a permit is no duplicate: it gets `Error::InProgress`",
+        ),
         ("token", "which is redeemed for one run"),
         (
             "fence",

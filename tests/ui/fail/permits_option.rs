@@ -45,6 +45,11 @@ async fn with_a_further_key(tenant: u64, other: u64) -> Result<(), Error> {
     Ok(())
 }
 
+#[idempotent(key = "tenant", permits = 3, ttl = "30s", release = true, on_duplicate = |_| Ok(()))]
+async fn with_an_answer_to_duplicates(tenant: u64) -> Result<(), Error> {
+    Ok(())
+}
+
 #[idempotent(key = "tenant", permits = 3, ttl = "30s", release = true, settle = "background")]
 async fn in_the_background(tenant: u64) -> Result<(), Error> {
     Ok(())
