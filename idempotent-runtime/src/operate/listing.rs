@@ -12,6 +12,7 @@ use crate::key::{hex, kind};
 use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 use crate::record::call::Record;
+use crate::record::key_tag::KeyTag;
 use crate::store::{Cursor, Durability, Key, Listed, Page};
 
 /// A page of the records of calls: the answer of [`Idempotency::list`].
@@ -258,7 +259,7 @@ impl ListedCall {
         let (name, digits) = record.key.strip_prefix(before)?.rsplit_once(':')?;
         let endpoint = Endpoint::called(name).ok()?;
         let line = Record::read(&record.head)
-            .filter(|line| line.may_be_of(&record.key))
+            .filter(|line| line.may_be_of(|| KeyTag::for_key(&record.key)))
             .map(|line| ListedLine {
                 state: state_of(shared, &line, record.ttl),
                 holder: line.holder().to_owned(),

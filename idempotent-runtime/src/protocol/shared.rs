@@ -168,7 +168,12 @@ impl Shared {
     /// The key of a call.
     pub(crate) fn key(&self, endpoint: &Endpoint, fingerprint: &Fingerprint) -> Key {
         let prefix = &self.options.prefix;
-        Key::written(|key| kind::push_key_of_call(key, prefix, endpoint, fingerprint))
+        let key = Key::written(|key| kind::push_key_of_call(key, prefix, endpoint, fingerprint));
+        if self.options.records.name_keys {
+            key.with_tag()
+        } else {
+            key
+        }
     }
 
     /// The key of a call whose row is in its caller's transaction.

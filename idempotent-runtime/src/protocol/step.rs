@@ -191,7 +191,7 @@ fn decode(lease: &Lease, key: &Key, bytes: &Bytes) -> Result<Vec<DoneStep>, Erro
     let entries = if fits { format::read(bytes) } else { None };
     let mut done = Vec::new();
     for entry in entries.ok_or_else(foreign)? {
-        let entry_key = key_of_entry(key, entry.position, &entry.name);
+        let entry_key = Key::new(&key_of_entry(key, entry.position, &entry.name));
         let record = records.read(&entry_key, &entry.record);
         let record = record.ok_or_else(foreign)?;
         if record.differs_from(lease.call().payload.as_ref()) && !mutation!(IgnoresPayload) {

@@ -193,9 +193,9 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// Whether this may be a record of `key`. Records of earlier versions do not say it.
-    pub(crate) fn may_be_of(&self, key: &str) -> bool {
-        self.key.is_none_or(|tag| tag == KeyTag::for_key(key))
+    /// Whether this may be a record of the key with these digits. Records of earlier versions do not say it.
+    pub(crate) fn may_be_of(&self, tag: impl FnOnce() -> KeyTag) -> bool {
+        self.key.is_none_or(|own| own == tag())
     }
 
     /// The digest of all keys of its call; `None` if the call has one key, or an earlier version made it.

@@ -11,6 +11,7 @@ use crate::record::key_tag::KeyTag;
 use crate::record::sealing::Sealing;
 use crate::record::shape;
 use crate::result::options::ResultOptions;
+use crate::store::Key;
 
 /// How a handle reads the records of calls, and puts results into them.
 #[derive(Debug)]
@@ -28,14 +29,14 @@ impl RecordFormat {
     }
 
     /// The digits of a key for its records.
-    pub(crate) fn tag(&self, key: &str) -> Option<KeyTag> {
-        self.name_keys.then(|| KeyTag::for_key(key))
+    pub(crate) fn tag(&self, key: &Key) -> Option<KeyTag> {
+        self.name_keys.then(|| key.tag())
     }
 
     /// Reads the bytes under `key`; `None` if they are longer than the handle allows, or no [`Record`] of this key.
-    pub(crate) fn read<'a>(&self, key: &str, bytes: &'a Bytes) -> Option<Record<'a>> {
+    pub(crate) fn read<'a>(&self, key: &Key, bytes: &'a Bytes) -> Option<Record<'a>> {
         let record = self.options.read_record(bytes);
-        record.filter(|record| record.may_be_of(key))
+        record.filter(|record| record.may_be_of(|| key.tag()))
     }
 
     /// The error of bytes that [`read`](Self::read) does not read.

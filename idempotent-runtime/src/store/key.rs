@@ -9,11 +9,15 @@ use std::sync::{Arc, LazyLock};
 
 use foldhash::fast::RandomState;
 
+use crate::record::key_tag::KeyTag;
+
 /// The key of a record, with its hash, so that a call hashes its key once. A clone shares the text.
 #[derive(Clone)]
 pub struct Key {
     text: Arc<str>,
     hash: u64,
+    /// The digits of the text, if the records of its store have them.
+    tag: Option<KeyTag>,
 }
 
 impl Key {
@@ -24,6 +28,7 @@ impl Key {
         Self {
             text: text.into(),
             hash: hasher.finish(),
+            tag: None,
         }
     }
 
@@ -35,6 +40,17 @@ impl Key {
             write(text);
             Self::new(text)
         })
+    }
+
+    /// The same key, with its digits, which are then made once for all its records.
+    pub(crate) fn with_tag(self) -> Self {
+        let tag = Some(self.tag());
+        Self { tag, ..self }
+    }
+
+    /// The digits of the text, which are in its records.
+    pub(crate) fn tag(&self) -> KeyTag {
+        self.tag.unwrap_or_else(|| KeyTag::for_key(&self.text))
     }
 
     /// The text of the key.

@@ -339,7 +339,8 @@ fn a_call_that_finds_any_bytes_is_answered_and_does_not_run() {
         let release = *u.choose(&[Release::Always, Release::OnError, Release::Never])?;
         let waits = u.arbitrary()?;
         let key = format!("idem:test:{}", Fingerprint::of(&(1,)).expect("an integer"));
-        let is_ours = Record::read(&bytes).is_some_and(|read| read.may_be_of(&key));
+        let is_ours =
+            Record::read(&bytes).is_some_and(|read| read.may_be_of(|| KeyTag::for_key(&key)));
         let found = clock.block_on(async {
             let store = MemoryStore::new();
             let year = Duration::from_hours(24 * 365);
