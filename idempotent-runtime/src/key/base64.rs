@@ -1,6 +1,7 @@
 //! Base64 (RFC 4648, section 4) without padding. Its bytes are no secrets, so the time may depend on them.
 
 /// Writes the digits of `bytes`, and returns them. `digits` must have room for them.
+#[inline]
 pub(crate) fn write<'a>(bytes: &[u8], digits: &'a mut [u8]) -> &'a [u8] {
     let (groups, rest) = bytes.as_chunks::<3>();
     let (of_groups, of_rest) = digits.split_at_mut(4 * groups.len());
