@@ -18,7 +18,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::scheduler::Scheduler;
 use crate::protocol::seen::SeenRecord;
-use crate::protocol::state::{LastSeen, Phase, State};
+use crate::protocol::state::{LastSeen, Phase};
 use crate::protocol::waiter;
 use crate::protocol::waiter::WaitLimits;
 
@@ -125,24 +125,23 @@ impl Progress {
         let in_flight = self.leader.in_flight();
         let mut state = in_flight.state();
         let announced = state.announced_to_follower();
-        let now = match self.announced.replace(announced) {
-            None => self.since,
-            Some(before) => {
-                self.freshness.0 += announced.wrapping_sub(before);
-                Instant::now()
-            }
-        };
-        let differs = differs(lease.call(), &*self.leader);
-        let waits_for_end = self.limits.wait_until.is_some() && !differs;
-        let is_asking = matches!(state.shown_phase(), Ok(Phase::Asking(_)));
-        let is_waiting = matches!(state.shown_phase(), Ok(Phase::Waiting(_)));
-        let mut until = match self.step(lease, &state, differs, now) {
-            FollowStep::Wait(until) => until,
-            FollowStep::End(last_seen) => {
+        let before = self.announced.replace(announced);
+        self.freshness.0 += before.map_or(0, |before| announced.wrapping_sub(before));
+        let phase = match state.shown_phase() {
+            Ok(phase) => phase,
+            Err(last_seen) => {
                 // The leader has no followers any more.
                 self.place = None;
-                return FollowStep::End(last_seen);
+                return FollowStep::End(last_seen.clone());
             }
+        };
+        let now = before.map_or(self.since, |_| Instant::now());
+        let differs = differs(lease.call(), &*self.leader);
+        let waits_for_end = self.limits.wait_until.is_some() && !differs;
+        let is_asking = matches!(phase, Phase::Asking(_));
+        let is_waiting = matches!(phase, Phase::Waiting(_));
+        let mut until = match self.step(lease, phase, state.good_until(), differs, now) {
+            FollowStep::Wait(until) => until,
             step => return step,
         };
         if is_asking && mutation!(FrozenLeaderFollowed) {
@@ -179,12 +178,15 @@ impl Progress {
         FollowStep::Wait(until)
     }
 
-    /// The next step of the call, in this state of its leader.
-    fn step(&self, lease: &Arc<Lease>, leader: &State, differs: bool, now: Instant) -> FollowStep {
-        let phase = match leader.shown_phase() {
-            Ok(phase) => phase,
-            Err(last_seen) => return FollowStep::End(last_seen.clone()),
-        };
+    /// The next step of the call, in this phase of its leader, whose lease is good until `good_until`.
+    fn step(
+        &self,
+        lease: &Arc<Lease>,
+        phase: &Phase,
+        good_until: Instant,
+        differs: bool,
+        now: Instant,
+    ) -> FollowStep {
         match phase {
             Phase::Asking(answer_due) => {
                 let limit = lease.call().shared.deadline();
@@ -194,10 +196,10 @@ impl Progress {
             }
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
             // The leader is no longer polled. Its record has expired, or expires soon.
-            _ if leader.good_until() <= now => FollowStep::StopFollowing,
+            _ if good_until <= now => FollowStep::StopFollowing,
             // The leader has the key.
             phase => match self.limits.wait_behind(lease.call(), phase, now) {
-                Some(until) if !differs => FollowStep::Wait(until.min(leader.good_until())),
+                Some(until) if !differs => FollowStep::Wait(until.min(good_until)),
                 _ => FollowStep::RefuseBehindHolder,
             },
         }

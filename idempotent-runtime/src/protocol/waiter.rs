@@ -90,7 +90,7 @@ impl WaitLimits {
     /// Emits the events of the end.
     pub(crate) fn emit_end(&self, call: &CallContext, refusal: Option<&Refusal>) {
         if let Some(since) = self.waiting_since {
-            let waited = Some(since.elapsed());
+            let waited = call.made_at.map(|_| since.elapsed());
             call.emit(EventKind::Waited, |event| event.lasted(waited));
         }
         if let Some(refusal) = refusal {
