@@ -126,7 +126,8 @@ pub(crate) enum NotStored {
 /// is dropped.
 pub(crate) fn encode(value: &dyn Encode, codec: Codec, most: usize) -> Result<Encoded, NotStored> {
     let mut out = Capped {
-        bytes: Vec::new(),
+        // As `serde_json` begins, because a vector that is empty at first grows in many small steps.
+        bytes: Vec::with_capacity(most.min(128)),
         most,
         is_full: false,
     };
