@@ -156,7 +156,7 @@ fn get_headers(bytes: &mut Bytes) -> Option<HeaderMap> {
         bytes.advance(length);
         let length = usize::try_from(bytes.try_get_u32().ok()?).ok()?;
         let value = HeaderValue::from_maybe_shared(take(bytes, length)?).ok()?;
-        if !headers::is_never_kept(&name) {
+        if !headers::is_not_kept_any_more(&name) {
             read.try_append(name, value).ok()?;
         }
     }
