@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use crate::client::Client;
 use crate::failure::error;
-use crate::wire::{Grant, Lease};
+use crate::shared::SharedAnswer;
+use crate::wire::Grant;
 
 /// How much longer than `ttl` a record may live: etcd counts in seconds, has no lease below two seconds, and looks for ended leases
 /// twice in a second; and a lease is shared.
@@ -36,15 +36,15 @@ const MANY: usize = 256;
 /// The leases of a store.
 pub(crate) struct Leases {
     client: Arc<Client>,
-    shared: Mutex<HashMap<u64, Arc<Slot>>>,
+    shared: Mutex<HashMap<u64, Slot>>,
 }
 
 /// The leases for a time to live.
 #[derive(Default)]
 struct Slot {
-    newest: Mutex<Option<Granted>>,
-    /// Locked while a lease is granted.
-    granting: AsyncMutex<()>,
+    newest: Option<Granted>,
+    /// The lease that a task asks for.
+    next: Option<SharedAnswer<Granted>>,
 }
 
 #[derive(Clone, Copy)]
@@ -73,77 +73,49 @@ impl Leases {
     /// A lease that lasts at least `ttl` from now on. Costs a round trip if there is none, or none is granted ahead.
     pub(crate) async fn lasting(&self, ttl: Duration) -> Result<i64, StoreError> {
         let ttl = ttl.min(Duration::from_secs(LONGEST / 2));
+        loop {
+            match self.granted(ttl) {
+                Ok(id) => return Ok(id),
+                Err(next) => next.wait().await.map_err(|status| unsent(&status))?,
+            };
+        }
+    }
+
+    /// A lease that lasts at least `ttl`, or the lease to wait for. The next one is asked for ahead.
+    fn granted(&self, ttl: Duration) -> Result<i64, SharedAnswer<Granted>> {
         let (window, seconds) = times(ttl);
-        let slot = self.slot(seconds);
-        if let Some((id, remains)) = slot.lasting(ttl) {
-            let ahead = ttl + Duration::from_secs(window) / 2;
-            if remains < ahead && slot.granting.try_lock().is_ok() {
-                // A failure shows again when a claim needs the lease.
-                drop(self.granted(slot, ahead, seconds + window));
-            }
-            return Ok(id);
-        }
-        match self.granted(slot, ttl, seconds + window).await {
-            Ok(granted) => granted.map_err(|status| unsent(&status)),
-            Err(_) => Err(unsent(&Status::aborted("the runtime ends"))),
-        }
-    }
-
-    /// Grants a lease that lasts at least `ttl`, when no other call does. A task takes the lock, because a caller that nobody polls would
-    /// keep it. The task goes on without its caller, because the next call needs the lease.
-    fn granted(
-        &self,
-        slot: Arc<Slot>,
-        ttl: Duration,
-        seconds: u64,
-    ) -> oneshot::Receiver<Result<i64, Status>> {
-        let (mut caller, granted) = oneshot::channel();
-        let client = Arc::clone(&self.client);
-        self.client.runtime.spawn(async move {
-            let _lock = tokio::select! {
-                biased;
-                lock = slot.granting.lock() => lock,
-                () = caller.closed() => return,
-            };
-            // Another call may have granted it meanwhile.
-            let granted = match slot.lasting(ttl) {
-                Some((id, _)) => Ok(id),
-                None => grant(&client, &slot, seconds).await,
-            };
-            let _ = caller.send(granted);
-        });
-        granted
-    }
-
-    /// Forgets leases, of which the server no longer has one.
-    pub(crate) fn forget(&self, ids: &[i64]) {
-        for slot in self.slots().values() {
-            slot.newest().take_if(|granted| ids.contains(&granted.id));
-        }
-    }
-
-    fn slot(&self, seconds: u64) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() > MANY {
-            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+            slots.retain(|_, slot| slot.next.as_ref().is_some_and(|next| next.peek().is_none()));
         }
-        Arc::clone(slots.entry(seconds).or_default())
+        let slot = slots.entry(seconds).or_default();
+        if let Some(answer) = slot.next.as_ref().and_then(SharedAnswer::peek) {
+            // A failure shows again when a claim needs the lease.
+            slot.newest = answer.ok().or(slot.newest);
+            slot.next = None;
+        }
+        let newest = slot.newest.map(|newest| (newest.id, newest.remains()));
+        let newest = newest.filter(|(_, remains)| *remains >= ttl);
+        let ahead = ttl + Duration::from_secs(window) / 2;
+        if let Some((id, remains)) = newest
+            && remains >= ahead
+        {
+            return Ok(id);
+        }
+        let next = slot.next.get_or_insert_with(|| {
+            let lease = grant(Arc::clone(&self.client), seconds + window);
+            SharedAnswer::ask(&self.client.runtime, lease)
+        });
+        newest.map_or_else(|| Err(next.clone()), |(id, _)| Ok(id))
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<u64, Arc<Slot>>> {
+    /// Forgets all leases: the server no longer has one of them.
+    pub(crate) fn forget(&self) {
+        self.slots().clear();
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Slot {
-    /// The newest lease and how long it lasts at least, if that is `ttl` or more.
-    fn lasting(&self, ttl: Duration) -> Option<(i64, Duration)> {
-        let newest = self.newest().map(|granted| (granted.id, granted.remains()));
-        newest.filter(|(_, remains)| *remains >= ttl)
-    }
-
-    fn newest(&self) -> MutexGuard<'_, Option<Granted>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -154,22 +126,18 @@ fn times(ttl: Duration) -> (u64, u64) {
     (window, seconds.div_ceil(window) * window)
 }
 
-/// Grants a lease. The caller has locked the slot.
-async fn grant(client: &Client, slot: &Slot, seconds: u64) -> Result<i64, Status> {
+/// Grants a lease. A member that does not answer soon is left for the next: a lease that nobody uses does no harm.
+async fn grant(client: Arc<Client>, seconds: u64) -> Result<Granted, Status> {
     let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let (lease, asked) = ask(client, Grant { ttl }).await?;
-    let (id, lasts) = (lease.id, lease.lasts());
-    *slot.newest() = Some(Granted { id, lasts, asked });
-    Ok(id)
-}
-
-/// Asks for a lease. A member that does not answer soon is left for the next: a lease that nobody uses does no harm.
-async fn ask(client: &Client, grant: Grant) -> Result<(Lease, (Instant, SystemTime)), Status> {
     for patience in PATIENCE {
         let asked = (Instant::now(), SystemTime::now());
-        let granted = client.call(grant.clone());
-        if let Ok(granted) = timeout(Duration::from_millis(patience), granted).await {
-            return granted.map(|lease| (lease, asked));
+        let lease = client.call(Grant { ttl });
+        if let Ok(lease) = timeout(Duration::from_millis(patience), lease).await {
+            return lease.map(|lease| Granted {
+                id: lease.id,
+                lasts: lease.lasts(),
+                asked,
+            });
         }
     }
     Err(Status::deadline_exceeded("no lease in time"))

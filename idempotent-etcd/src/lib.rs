@@ -20,6 +20,7 @@ mod listing;
 mod records;
 #[cfg(test)]
 mod scripted;
+mod shared;
 mod store;
 mod url;
 mod watches;

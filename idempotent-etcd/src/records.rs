@@ -83,17 +83,16 @@ impl Records {
             success: Vec::new(),
             failure: keys.iter().copied().map(Op::get).collect(),
         };
+        let place = |error: StoreError| error.place(self.place());
         for _ in 0..TRIES {
-            let (mut success, mut leases) = (Vec::new(), Vec::new());
+            let mut success = Vec::with_capacity(changes.len());
             for (key, value, ttl) in changes {
-                if let Some(ttl) = ttl {
-                    let lease = self.leases.lasting(*ttl).await;
-                    leases.push(lease.map_err(|error| error.place(self.place()))?);
-                }
-                let lease = ttl.and(leases.last().copied());
-                success.push(
-                    value.map_or_else(|| Op::delete(key), |value| Op::put(key, value, lease)),
-                );
+                let lease = match ttl {
+                    Some(ttl) => Some(self.leases.lasting(*ttl).await.map_err(place)?),
+                    None => None,
+                };
+                let put = value.map(|value| Op::put(key, value, lease));
+                success.push(put.unwrap_or_else(|| Op::delete(key)));
             }
             txn.success = success;
             match self.batches.send(txn.clone()).await {
@@ -107,9 +106,7 @@ impl Records {
                     return Ok(Some(found.collect()));
                 }
                 // Nothing was changed.
-                Err(status) if is_lease_gone(&status) => {
-                    self.leases.forget(&leases);
-                }
+                Err(status) if is_lease_gone(&status) => self.leases.forget(),
                 Err(status) => return Err(self.error(&status)),
             }
         }
