@@ -9,7 +9,8 @@ use idempotent_runtime::store::Level::{Fine, Note, Problem, Warning};
 use tokio::time::timeout;
 use tonic::Status;
 
-use crate::client::{Client, Member};
+use crate::client::Client;
+use crate::member::Member;
 use crate::wire::{self, Alarm, MemberList, Method, Range, StatusReply};
 
 /// The quota of a database without `--quota-backend-bytes`.

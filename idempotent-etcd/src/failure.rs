@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 
+use idempotent_runtime::port::etcd::server_error;
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use tonic::{Code, ConnectError, Status};
 
@@ -17,10 +18,9 @@ pub(crate) fn bad_url(reason: &'static str) -> StoreError {
 /// The error of a request that failed with this status.
 pub(crate) fn error(status: &Status) -> StoreError {
     let (kind, reason) = judge(status);
-    // The text of a server is not trusted with the length of a log line.
-    let text: String = status.message().chars().take(300).collect();
-    let source = format!("{:?}: {}", status.code(), text.escape_debug());
-    let error = StoreError::new(kind, source);
+    // Without the rest of the status, such as the headers of the answer.
+    let answer = Status::new(status.code(), status.message());
+    let error = server_error(kind, answer);
     match reason {
         "" => error,
         reason => error.reason(reason),
@@ -30,6 +30,11 @@ pub(crate) fn error(status: &Status) -> StoreError {
 /// Whether the lease of the request has expired or was lost.
 pub(crate) fn is_lease_gone(status: &Status) -> bool {
     status.code() == Code::NotFound && status.message().contains("lease not found")
+}
+
+/// Whether the request was not carried out, and another member or a new token may change that.
+pub(crate) fn is_unsent(status: &Status) -> bool {
+    is_stale_token(status) || judge(status).0 == NotApplied && !is_lease_gone(status)
 }
 
 /// Whether the token of the user must be renewed.
@@ -49,6 +54,8 @@ pub(crate) fn judge(status: &Status) -> (StoreErrorKind, &'static str) {
         return (NotApplied, "cannot be reached");
     }
     match status.code() {
+        // Not etcd says so but the login.
+        Code::Aborted => (NotApplied, "did not log the user in"),
         Code::Unavailable if text.contains("no leader") => (
             NotApplied,
             "has no leader: most of its members cannot be reached",

@@ -17,6 +17,8 @@ mod doctor;
 mod failure;
 mod leases;
 mod listing;
+mod login;
+mod member;
 mod records;
 #[cfg(test)]
 mod scripted;

@@ -95,7 +95,7 @@ impl Records {
                 success.push(put.unwrap_or_else(|| Op::delete(key)));
             }
             txn.success = success;
-            match self.batches.send(txn.clone()).await {
+            match self.batches.send(txn.clone()).await.map_err(place)? {
                 Ok(reply) if reply.succeeded => return Ok(None),
                 Ok(reply) => {
                     let found = reply

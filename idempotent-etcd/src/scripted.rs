@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
+use tonic::Code;
 
 use crate::client::Client;
 use crate::wire::{Authenticate, Method};
@@ -46,10 +47,10 @@ impl Requests {
 }
 
 impl Reply {
-    pub(crate) fn refuse(mut self, message: &'static str) {
+    pub(crate) fn refuse(mut self, code: Code, message: &'static str) {
         let response = Response::builder()
             .header("content-type", "application/grpc")
-            .header("grpc-status", "14")
+            .header("grpc-status", i32::from(code))
             .header("grpc-message", message);
         let response = response.body(()).expect("a response");
         self.0.send_response(response, true).expect("a caller");

@@ -2,6 +2,7 @@
 //! which need exactly this version of the runtime. So the names here change without notice.
 
 pub mod dynamodb;
+pub mod etcd;
 pub mod http;
 pub mod redis;
 pub mod sql;
