@@ -26,6 +26,12 @@ pub(crate) struct Records {
 /// when it would have.
 pub(crate) type Change<'a> = (&'a Bytes, Option<&'a Bytes>, Option<Duration>);
 
+/// What is stored under the keys of a transaction that was not applied, and the error of a database that is full.
+pub(crate) struct Found {
+    pub(crate) records: Vec<Option<KeyValue>>,
+    pub(crate) full: Option<StoreError>,
+}
+
 /// How often an operation begins again because its lease was lost or its record has changed.
 pub(crate) const TRIES: u32 = 8;
 /// A request has at most 1.5 MiB by default. A longer record is not sent twice in a request: it is read and compared here.
@@ -71,18 +77,12 @@ impl Records {
         Ok(found.pop())
     }
 
-    /// Makes the changes, in one transaction, if all is as expected. If not, returns what is stored under these keys.
+    /// Makes the changes, in one transaction, if all is as expected. If not, or if the database is full, returns what is stored.
     pub(crate) async fn change(
         &self,
-        expected: Vec<Compare>,
+        expected: &[Compare],
         changes: &[Change<'_>],
-        keys: &[&Bytes],
-    ) -> Result<Option<Vec<Option<Bytes>>>, StoreError> {
-        let mut txn = Txn {
-            compare: expected,
-            success: Vec::new(),
-            failure: keys.iter().copied().map(Op::get).collect(),
-        };
+    ) -> Result<Option<Found>, StoreError> {
         let place = |error: StoreError| error.place(self.place());
         for _ in 0..TRIES {
             let mut success = Vec::with_capacity(changes.len());
@@ -94,23 +94,46 @@ impl Records {
                 let put = value.map(|value| Op::put(key, value, lease));
                 success.push(put.unwrap_or_else(|| Op::delete(key)));
             }
-            txn.success = success;
-            match self.batches.send(txn.clone()).await.map_err(place)? {
+            let txn = Txn {
+                compare: expected.to_vec(),
+                success,
+                failure: expected.iter().map(|one| Op::get(&one.key)).collect(),
+            };
+            let status = match self.batches.send(txn).await.map_err(place)? {
                 Ok(reply) if reply.succeeded => return Ok(None),
                 Ok(reply) => {
-                    let found = reply
-                        .responses
-                        .into_iter()
-                        .map(|reply| reply.range?.kvs.pop());
-                    let found = found.map(|found| found.map(|found| found.value));
-                    return Ok(Some(found.collect()));
+                    let found = reply.responses.into_iter();
+                    let records = found.map(|reply| reply.range?.kvs.pop()).collect();
+                    return Ok(Some(Found {
+                        records,
+                        full: None,
+                    }));
                 }
-                // Nothing was changed.
-                Err(status) if is_lease_gone(&status) => self.leases.forget(),
-                Err(status) => return Err(self.error(&status)),
+                Err(status) => status,
+            };
+            if !is_lease_gone(&status) {
+                return self.found_by(&status, expected).await.map(Some);
             }
+            // Nothing was changed.
+            self.leases.forget();
         }
         Err(self.conflict())
+    }
+
+    /// What is stored after this answer to a transaction, if it says that the database is full. etcd may say so of a transaction that
+    /// it has applied, so if this cannot be read, the outcome is unknown.
+    async fn found_by(&self, status: &Status, expected: &[Compare]) -> Result<Found, StoreError> {
+        let full = self.error(status);
+        if full.kind() != Full {
+            return Err(full);
+        }
+        let mut records = Vec::new();
+        for compare in expected {
+            let stored = self.stored(&compare.key).await;
+            records.push(stored.map_err(|unread| unread.with_kind(Unknown))?);
+        }
+        let full = Some(full);
+        Ok(Found { records, full })
     }
 
     /// Makes a change if the record is `expected`.
@@ -119,81 +142,49 @@ impl Records {
         expected: &Bytes,
         change: Change<'_>,
     ) -> Result<Swap, StoreError> {
-        let (key, value, _) = change;
+        let (key, value, ttl) = change;
         let is_long = expected.len() + value.map_or(0, Bytes::len) > LONG;
-        // A renewal that comes late would take the time back that a later one has given.
-        let by_revision = is_long || value == Some(expected);
+        let renews = value == Some(expected);
         for _ in 0..TRIES {
-            let compare = if by_revision {
+            // A renewal that comes late would take the time back that a later one has given.
+            let compare = if is_long || renews {
                 match self.stored(key).await? {
                     Some(stored) if stored.value == expected => {
                         Compare::is_of(key, stored.mod_revision)
                     }
-                    stored => return Ok(other(stored.map(|stored| stored.value), value)),
+                    stored => return Ok(other(stored, value)),
                 }
             } else {
                 Compare::is_value(key, expected)
             };
-            match self.change(vec![compare], &[change], &[key]).await {
-                Ok(None) => return Ok(Swap::Done),
-                Ok(Some(mut found)) => match found.pop().flatten() {
-                    // A renewal has changed the revision meanwhile.
-                    Some(stored) if stored == expected => {}
-                    stored => return Ok(other(stored, value)),
-                },
-                Err(error) => return self.swap_when_full(expected, change, error).await,
+            let Some(mut found) = self.change(&[compare], &[change]).await? else {
+                return Ok(Swap::Done);
+            };
+            match (found.records.pop().flatten(), found.full) {
+                (Some(stored), Some(full)) if stored.value == expected => {
+                    let is_done = renews && self.is_prolonged(stored.lease, ttl).await?;
+                    return is_done.then_some(Swap::Done).ok_or(full);
+                }
+                // A renewal has changed the revision meanwhile.
+                (Some(stored), None) if stored.value == expected => {}
+                (stored, _) => return Ok(other(stored, value)),
             }
         }
         Err(self.conflict())
     }
 
-    /// A database that is full refuses transactions that store. It still reads, and prolongs a lease: also for the other records of the lease.
-    async fn swap_when_full(
-        &self,
-        expected: &Bytes,
-        (key, value, ttl): Change<'_>,
-        error: StoreError,
-    ) -> Result<Swap, StoreError> {
-        let (stored, full) = self.read_back(key, error).await?;
-        let lease = match stored {
-            Some(stored) if stored.value == expected => stored.lease,
-            stored => return Ok(other(stored.map(|stored| stored.value), value)),
+    /// Begins a lease again, which a full database does, too: also for the other records of the lease. Returns whether it lasts as long.
+    async fn is_prolonged(&self, id: i64, ttl: Option<Duration>) -> Result<bool, StoreError> {
+        let Some(ttl) = ttl else {
+            return Ok(true);
         };
-        let is_renewed = match ttl {
-            _ if value != Some(expected) => false,
-            None => true,
-            Some(ttl) => {
-                let lasts = self.prolong(lease).await;
-                lasts.map_err(|status| self.error(&status).with_kind(Unknown))? >= ttl
-            }
+        let replies = self.client.stream(KeepAlive { id }).await;
+        let lease = match replies {
+            Ok(mut replies) => replies.message().await,
+            Err(status) => Err(status),
         };
-        if is_renewed {
-            Ok(Swap::Done)
-        } else {
-            Err(full)
-        }
-    }
-
-    /// What is stored under `key` after a transaction was refused because the database is full. etcd may say so of a transaction that
-    /// it has applied, so without this answer the outcome is unknown. Other errors are returned.
-    pub(crate) async fn read_back(
-        &self,
-        key: &Bytes,
-        error: StoreError,
-    ) -> Result<(Option<KeyValue>, StoreError), StoreError> {
-        if error.kind() != Full {
-            return Err(error);
-        }
-        let stored = self.stored(key).await;
-        let stored = stored.map_err(|unread| unread.with_kind(Unknown))?;
-        Ok((stored, error))
-    }
-
-    /// Begins a lease again. Returns how long it lasts.
-    async fn prolong(&self, id: i64) -> Result<Duration, Status> {
-        let mut replies = self.client.stream(KeepAlive { id }).await?;
-        let lease = replies.message().await?.unwrap_or_default();
-        Ok(lease.lasts())
+        let lease = lease.map_err(|status| self.error(&status).with_kind(Unknown))?;
+        Ok(lease.unwrap_or_default().lasts() >= ttl)
     }
 
     /// Other requests changed the record again and again, or the server loses each lease.
@@ -209,16 +200,18 @@ pub(crate) fn bytes(key: &str) -> Bytes {
 }
 
 /// The answer to a change that was not applied: to one that has been applied before as well, because the first reply was lost.
-fn other(stored: Option<Bytes>, value: Option<&Bytes>) -> Swap {
+fn other(stored: Option<KeyValue>, value: Option<&Bytes>) -> Swap {
     match stored {
         None => Swap::Absent,
-        Some(stored) if Some(&stored) == value => Swap::Done,
-        Some(stored) => Swap::Other(stored),
+        Some(stored) if Some(&stored.value) == value => Swap::Done,
+        Some(stored) => Swap::Other(stored.value),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
+
     use super::*;
     use crate::scripted;
     use crate::wire::{Grant, Lease, RangeReply, TxnReply};
@@ -258,21 +251,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_that_a_full_database_may_have_applied_is_unknown_if_it_cannot_be_read_back() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address").to_string();
-        drop(free);
-        let records = Records::new(Client::new(&[address], None, None).expect("a client"));
-        let full = || StoreError::new(StoreErrorKind::Full, "no space");
-        let (key, value) = (&bytes("key"), &Bytes::from_static(b"value"));
-
-        let unread = records.stored(key).await.expect_err("no server");
-        assert_eq!(unread.kind(), StoreErrorKind::NotApplied, "{unread:?}");
-        let read = records.read_back(key, full()).await;
-        let change = (key, Some(value), None);
-        let swap = records.swap_when_full(value, change, full()).await;
-        for error in [read.map(drop), swap.map(drop)] {
-            let error = error.expect_err("no server");
-            assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
-        }
+        let (client, mut requests) = scripted::client(None).await;
+        let records = Records::new(client);
+        let (key, value) = (bytes("key"), Bytes::from_static(b"value"));
+        let change = (&key, None, None);
+        let removal = records.swap(&value, change);
+        let members = async {
+            let (_, reply) = requests.next::<Txn>().await;
+            let full = "etcdserver: mvcc: database space exceeded";
+            reply.refuse(Code::ResourceExhausted, full);
+            for _member in 0..2 {
+                let (_, reply) = requests.next::<Range>().await;
+                reply.refuse(Code::Unavailable, "etcdserver: no leader");
+            }
+        };
+        let (removed, ()) = tokio::join!(removal, members);
+        let error = removed.expect_err("a full database");
+        assert_eq!(error.kind(), StoreErrorKind::Unknown, "{error:?}");
     }
 }

@@ -77,20 +77,15 @@ impl Store for EtcdStore {
     async fn claim(&self, key: &str, value: &Bytes, ttl: Duration) -> Result<Claim, StoreError> {
         let key = &bytes(key);
         let change = (key, Some(value), Some(ttl));
-        let is_free = vec![Compare::is_of(key, 0)];
-        let stored = match self.0.change(is_free, &[change], &[key]).await {
-            Ok(None) => return Ok(Claim::Claimed),
-            Ok(Some(mut found)) => found.pop().flatten().unwrap_or_default(),
-            // The key may be taken, also by this claim.
-            Err(error) => match self.0.read_back(key, error).await? {
-                (Some(stored), _) => stored.value,
-                (None, full) => return Err(full),
-            },
-        };
-        if stored == value {
+        let is_free = Compare::is_of(key, 0);
+        let Some(mut found) = self.0.change(&[is_free], &[change]).await? else {
             return Ok(Claim::Claimed);
+        };
+        match (found.records.pop().flatten(), found.full) {
+            (Some(stored), _) if stored.value == value => Ok(Claim::Claimed),
+            (None, Some(full)) => Err(full),
+            (stored, _) => Ok(Claim::Taken(stored.unwrap_or_default().value)),
         }
-        Ok(Claim::Taken(stored))
     }
 
     /// One transaction stores the claim and the record of its number. Costs one round trip, and two if there is a last number.
@@ -110,7 +105,7 @@ impl Store for EtcdStore {
                 None => Compare::is_of(key, 0),
                 Some(expected) => Compare::is_value(key, expected),
             };
-            let expected = vec![is(key, own.then_some(value)), is(fence_key, last.as_ref())];
+            let expected = [is(key, own.then_some(value)), is(fence_key, last.as_ref())];
             let mut changes = Vec::new();
             if !own {
                 changes.push((key, Some(value), Some(ttl)));
@@ -118,22 +113,20 @@ impl Store for EtcdStore {
             if let Some(record) = &drawn.record {
                 changes.push((fence_key, Some(record), Some(drawn.ttl)));
             }
-            let found = match self.0.change(expected, &changes, &[key, fence_key]).await {
-                Ok(None) => return Ok(FencedClaim::Claimed(drawn.fence)),
-                Ok(Some(found)) => found,
-                Err(error) => match self.0.read_back(key, error).await? {
-                    (Some(stored), _) if stored.value != value => vec![Some(stored.value)],
-                    // The record is stored, but its number is not known.
-                    (Some(_), full) => return Err(full.with_kind(Unknown)),
-                    (None, full) => return Err(full),
-                },
+            let Some(found) = self.0.change(&expected, &changes).await? else {
+                return Ok(FencedClaim::Claimed(drawn.fence));
             };
-            let mut found = found.into_iter();
-            match found.next().flatten() {
-                Some(stored) if stored != value => return Ok(FencedClaim::Taken(stored)),
-                stored => own = stored.is_some(),
+            let mut records = found.records.into_iter();
+            match (records.next().flatten(), found.full) {
+                (Some(stored), _) if stored.value != value => {
+                    return Ok(FencedClaim::Taken(stored.value));
+                }
+                // The record is stored, but its number is not known.
+                (Some(_), Some(full)) => return Err(full.with_kind(Unknown)),
+                (None, Some(full)) => return Err(full),
+                (stored, None) => own = stored.is_some(),
             }
-            last = found.next().flatten();
+            last = records.next().flatten().map(|stored| stored.value);
         }
         Err(self.0.conflict())
     }
