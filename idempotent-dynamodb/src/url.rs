@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use idempotent_runtime::port::dynamodb::read_duration;
 use idempotent_runtime::store::StoreError;
 use percent_encoding::percent_decode_str;
 
@@ -66,15 +67,9 @@ impl Address {
 
 /// A duration of at most an hour.
 fn parse_margin(text: &str) -> Result<Duration, StoreError> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1),
-        None => (text.strip_suffix('s').unwrap_or_default(), 1000),
-    };
-    let millis = number.parse::<u64>().ok();
-    millis
-        .and_then(|number| number.checked_mul(unit))
-        .filter(|millis| *millis <= 3_600_000)
-        .map(Duration::from_millis)
+    let margin = read_duration(text).ok();
+    margin
+        .filter(|margin| *margin <= Duration::from_hours(1))
         .ok_or_else(|| bad_url("must have a `margin` like `2s` or `500ms`, of at most an hour"))
 }
 

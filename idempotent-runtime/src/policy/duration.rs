@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Reads a duration that may be zero, such as `0s`, or returns the text of an error.
-pub(crate) fn read_or_zero(text: &str) -> Result<Duration, String> {
+pub fn read_or_zero(text: &str) -> Result<Duration, String> {
     if is_zero(text) {
         return Ok(Duration::ZERO);
     }
