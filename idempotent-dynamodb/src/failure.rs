@@ -15,11 +15,13 @@ pub(crate) fn bad_url(reason: &'static str) -> StoreError {
         .place("the DynamoDB URL")
 }
 
+/// The error of an operation of the SDK.
+pub(crate) trait Refusal: StdError + ProvideErrorMetadata + 'static {}
+
+impl<E: StdError + ProvideErrorMetadata + 'static> Refusal for E {}
+
 /// The error of a request that failed.
-pub(crate) fn error<E>(error: &SdkError<E, HttpResponse>) -> StoreError
-where
-    E: StdError + ProvideErrorMetadata + 'static,
-{
+pub(crate) fn error<E: Refusal>(error: &SdkError<E, HttpResponse>) -> StoreError {
     let (kind, reason) = judge(error);
     // The text of a server is not trusted with the length of a log line.
     let text = DisplayErrorContext(error).to_string();
@@ -31,10 +33,7 @@ where
     }
 }
 
-fn judge<E>(error: &SdkError<E, HttpResponse>) -> (StoreErrorKind, &'static str)
-where
-    E: StdError + ProvideErrorMetadata + 'static,
-{
+fn judge<E: Refusal>(error: &SdkError<E, HttpResponse>) -> (StoreErrorKind, &'static str) {
     let refused = match error {
         SdkError::ConstructionFailure(_) => {
             let reason = "cannot be asked: the client has no credentials, no region or no endpoint";

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
@@ -15,7 +15,7 @@ use idempotent_runtime::store::{Claim, Entry, StoreError, StoreErrorKind, Swap};
 
 use crate::client::with_clock;
 use crate::clock::{Clock, Now, whole_millis};
-use crate::failure;
+use crate::failure::{self, Refusal};
 
 /// The attribute with the key of the record: the partition key of the table.
 pub(crate) const ID: &str = "id";
@@ -67,23 +67,12 @@ impl Records {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Claim, StoreError> {
-        self.check_size(key, value)?;
-        let mut is_stored = false;
-        for _ in 0..TRIES {
-            let claimed = self.put_if_free(key, value, ttl).await;
-            let claimed = claimed.map_err(|error| after_write(is_stored, error))?;
-            if let Some(claim) = claimed {
-                return Ok(claim);
-            }
-            is_stored = true;
-            let put = self.swap(key, value, value, Some(ttl)).await;
-            match put.map_err(|error| after_write(is_stored, error))? {
-                Swap::Done => return Ok(Claim::Claimed),
-                Swap::Other(stored) => return Ok(Claim::Taken(stored)),
-                Swap::Absent => {}
-            }
-        }
-        Err(self.no_expiry())
+        Ok(match self.write(key, None, value, Some(ttl)).await? {
+            Swap::Done => Claim::Claimed,
+            Swap::Other(stored) => Claim::Taken(stored),
+            // A service that does not say what is stored.
+            Swap::Absent => Claim::Taken(Bytes::new()),
+        })
     }
 
     pub(crate) async fn get(&self, key: &str) -> Result<Option<Entry>, StoreError> {
@@ -111,52 +100,30 @@ impl Records {
         }
     }
 
-    /// Sends a claim. `None`: the record is stored, but may expire too early.
-    async fn put_if_free(
+    /// Stores a record if `expected` is stored, or without it if the key is free. Without a time to live, the record expires when it
+    /// would have.
+    pub(crate) async fn write(
         &self,
         key: &str,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Option<Claim>, StoreError> {
-        let sent = self.now().await?;
-        let put = self
-            .client
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(self.item(key, value, sent, ttl)))
-            .condition_expression(IS_FREE)
-            .expression_attribute_values(":now", number(sent.earliest))
-            .return_values_on_condition_check_failure(AllOld);
-        if let Err(refused) = put.send().await {
-            let stored = record_of(&self.found(refused)?.unwrap_or_default());
-            if stored != *value {
-                return Ok(Some(Claim::Taken(stored)));
-            }
-            // The reply that stored this record was lost, and its time with it.
-            let is_late = self.clock.may_have_been_late(sent, self.margin);
-            return Ok((!is_late).then_some(Claim::Claimed));
-        }
-        let is_late = self.clock.was_late(sent, self.margin);
-        Ok((!is_late).then_some(Claim::Claimed))
-    }
-
-    /// Changes a record if it is `expected`. Without a time to live, the record expires when it would have.
-    pub(crate) async fn swap(
-        &self,
-        key: &str,
-        expected: &Bytes,
+        expected: Option<&Bytes>,
         value: &Bytes,
         ttl: Option<Duration>,
     ) -> Result<Swap, StoreError> {
         self.check_size(key, value)?;
-        let mut expected = expected;
+        let mut stored = expected;
         for attempt in 0..TRIES {
-            let swapped = self.update(key, expected, value, ttl).await;
-            let swapped = swapped.map_err(|error| after_write(attempt > 0, error))?;
-            if let Some(swap) = swapped {
-                return Ok(swap);
-            }
-            expected = value;
+            let written = self.update(key, stored, value, ttl).await;
+            // After the first attempt the value is stored, perhaps for too short.
+            let written = written.map_err(|error| match attempt {
+                0 => error,
+                _ => error.with_kind(StoreErrorKind::Unknown),
+            })?;
+            stored = match written {
+                None => Some(value),
+                // The claim has expired already.
+                Some(Swap::Absent) if attempt > 0 && expected.is_none() => None,
+                Some(swap) => return Ok(swap),
+            };
         }
         Err(self.no_expiry())
     }
@@ -165,12 +132,16 @@ impl Records {
     async fn update(
         &self,
         key: &str,
-        expected: &Bytes,
+        expected: Option<&Bytes>,
         value: &Bytes,
         ttl: Option<Duration>,
     ) -> Result<Option<Swap>, StoreError> {
-        let renews = value == expected && ttl.is_some();
-        let (mut condition, mut seen) = (IS_EXPECTED.to_owned(), None);
+        let renews = expected == Some(value) && ttl.is_some();
+        let mut condition = match expected {
+            Some(_) => IS_EXPECTED.to_owned(),
+            None => IS_FREE.to_owned(),
+        };
+        let mut seen = None;
         if renews {
             // A renewal that comes late would take the time back that a later one has given.
             let item = self.read(key).await?.item;
@@ -181,31 +152,33 @@ impl Records {
             };
         }
         let sent = self.now().await?;
-        let mut update = self
+        let mut values = vec![(":now", number(sent.earliest))];
+        values.extend(expected.map(|expected| (":expected", bytes(expected))));
+        values.extend(seen.map(|seen| (":seen", seen)));
+        let mut sets = Vec::new();
+        if !renews {
+            sets.push("stored_record = :value");
+            values.push((":value", bytes(value)));
+        }
+        if let Some(ttl) = ttl {
+            let [ms, at] = self.expiry(sent, ttl);
+            sets.push("expires_ms = :ms, expires_at = :at");
+            values.extend([(":ms", ms), (":at", at)]);
+        }
+        let values = values.into_iter();
+        let update = self
             .client
             .update_item()
             .table_name(&self.table)
             .key(ID, text(key))
             .condition_expression(condition)
-            .expression_attribute_values(":expected", bytes(expected))
-            .expression_attribute_values(":now", number(sent.earliest))
+            .update_expression(format!("SET {}", sets.join(", ")))
+            .set_expression_attribute_values(Some(
+                values
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+            ))
             .return_values_on_condition_check_failure(AllOld);
-        if let Some(seen) = seen {
-            update = update.expression_attribute_values(":seen", seen);
-        }
-        let mut sets = Vec::new();
-        if value != expected || ttl.is_none() {
-            sets.push("stored_record = :value");
-            update = update.expression_attribute_values(":value", bytes(value));
-        }
-        if let Some(ttl) = ttl {
-            let [ms, at] = self.expiry(sent, ttl);
-            sets.push("expires_ms = :ms, expires_at = :at");
-            update = update
-                .expression_attribute_values(":ms", ms)
-                .expression_attribute_values(":at", at);
-        }
-        let update = update.update_expression(format!("SET {}", sets.join(", ")));
         let (swap, is_late) = match update.send().await {
             Ok(_) => (Swap::Done, self.clock.was_late(sent, self.margin)),
             // The reply that stored the value may be lost, and its time with it.
@@ -266,10 +239,7 @@ impl Records {
         get.send().await.map_err(|error| self.error(&error))
     }
 
-    pub(crate) fn error<E>(&self, error: &SdkError<E, HttpResponse>) -> StoreError
-    where
-        E: std::error::Error + ProvideErrorMetadata + 'static,
-    {
+    pub(crate) fn error<E: Refusal>(&self, error: &SdkError<E, HttpResponse>) -> StoreError {
         failure::error(error).place(self.place())
     }
 
@@ -280,7 +250,7 @@ impl Records {
     /// The item that refused a condition.
     fn found<E>(&self, error: SdkError<E, HttpResponse>) -> Result<Option<Item>, StoreError>
     where
-        E: std::error::Error + ProvideErrorMetadata + 'static,
+        E: Refusal,
         Error: From<SdkError<E, HttpResponse>>,
     {
         if error.code() != Some("ConditionalCheckFailedException") {
@@ -335,14 +305,6 @@ impl Records {
             .reason("may let the record expire too early")
             .place(self.place())
     }
-}
-
-/// The error of a later request of an operation whose record is stored: what is stored is unknown.
-fn after_write(is_stored: bool, error: StoreError) -> StoreError {
-    if is_stored {
-        return error.with_kind(StoreErrorKind::Unknown);
-    }
-    error
 }
 
 /// The record of an item.

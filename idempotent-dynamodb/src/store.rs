@@ -111,7 +111,7 @@ impl Store for DynamoDbStore {
         value: &Bytes,
         ttl: Duration,
     ) -> Result<Swap, StoreError> {
-        self.0.swap(key, expected, value, Some(ttl)).await
+        self.0.write(key, Some(expected), value, Some(ttl)).await
     }
 
     async fn remove(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
@@ -128,7 +128,7 @@ impl Store for DynamoDbStore {
         expected: &Bytes,
         value: &Bytes,
     ) -> Result<Swap, StoreError> {
-        self.0.swap(key, expected, value, None).await
+        self.0.write(key, Some(expected), value, None).await
     }
 
     async fn list(
