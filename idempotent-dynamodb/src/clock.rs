@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
@@ -15,16 +16,16 @@ use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_smithy_async::time::SharedTimeSource;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 
-/// A difference between the two clocks of this machine that is not the scheduler's.
-const STEP: i64 = 500;
+/// The time of day passes faster than the steady clock by more than this if it was set, or if the machine slept.
+const STEP: Duration = Duration::from_millis(500);
 const SECOND: i64 = 1000;
 /// A clock runs wrong by less than this part: chrony corrects both clocks of a machine by a twelfth at most.
-const DRIFT: u64 = 11;
+const DRIFT: i64 = 11;
 /// How long a measurement is used, in milliseconds.
-const LONGEST: u64 = 20_000;
+const LONGEST: i64 = 20_000;
 /// How much longer a record may live because the time is a range: once when it is stored, and once when it is compared.
 pub(crate) const INEXACT: Duration =
-    Duration::from_millis(2 * (SECOND.unsigned_abs() + 2 * LONGEST / DRIFT));
+    Duration::from_millis(2 * (SECOND + 2 * LONGEST / DRIFT).unsigned_abs());
 /// A request that was sent so long before may belong to the same operation.
 const LONGEST_OPERATION: Duration = Duration::from_mins(10);
 
@@ -32,7 +33,7 @@ const LONGEST_OPERATION: Duration = Duration::from_mins(10);
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
     source: SharedTimeSource,
-    distance: Arc<Mutex<Option<Distance>>>,
+    measured: Arc<Mutex<Measured>>,
 }
 
 /// When it is at DynamoDB, in milliseconds since 1970.
@@ -40,45 +41,36 @@ pub(crate) struct Clock {
 pub(crate) struct Now {
     pub(crate) earliest: i64,
     pub(crate) latest: i64,
-    read: Instant,
+    read: Reading,
 }
 
-/// How far DynamoDB's clock is ahead of the clock of this machine, in milliseconds.
-#[derive(Debug, Clone, Copy)]
-struct Distance {
-    least: i64,
-    most: i64,
-    measured: Reading,
+#[derive(Debug, Default)]
+struct Measured {
+    now: Option<Now>,
     /// When an answer last showed that the clock had been wrong.
     corrected: Option<Instant>,
 }
 
-/// The two clocks of this machine: the time of day, in milliseconds since 1970, which may be set, and the steady clock.
+/// The two clocks of this machine: the steady one, which may stop while the machine sleeps, and the time of day, which may be set.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
-    wall: i64,
     steady: Instant,
+    day: SystemTime,
 }
 
 impl Clock {
     pub(crate) fn new(source: SharedTimeSource) -> Self {
-        let distance = Arc::default();
-        Self { source, distance }
+        let measured = Arc::default();
+        Self { source, measured }
     }
 
-    /// The time at DynamoDB. `None` before the first answer, twenty seconds after the last answer, and if the clock of this machine was
-    /// set since.
+    /// The time at DynamoDB. `None` before the first answer, twenty seconds after the last answer, and if this machine slept since.
     pub(crate) fn now(&self) -> Option<Now> {
         self.at(self.read())
     }
 
-    fn at(&self, now: Reading) -> Option<Now> {
-        let distance = (*self.lock())?.at(now)?;
-        Some(Now {
-            earliest: now.wall + distance.least,
-            latest: now.wall + distance.most,
-            read: now.steady,
-        })
+    fn at(&self, read: Reading) -> Option<Now> {
+        self.lock().now?.at(read)
     }
 
     /// Whether the clock was wrong at `then` by more than `margin`, as an answer since then has shown.
@@ -88,87 +80,89 @@ impl Clock {
 
     /// Whether the clock was wrong at `then`, or shortly before: an earlier request of the same operation may have been late.
     pub(crate) fn may_have_been_late(&self, then: Now, margin: Duration) -> bool {
-        let corrected = self.lock().and_then(|distance| distance.corrected);
+        let corrected = self.lock().corrected;
         self.was_late(then, margin) || corrected.is_some_and(|at| at.elapsed() < LONGEST_OPERATION)
-    }
-
-    /// How far DynamoDB's clock is ahead of the clock of this machine at least, in milliseconds; negative if it is behind.
-    pub(crate) fn distance(&self) -> Option<i64> {
-        let distance = (*self.lock())?;
-        Some(distance.least.max(0) + distance.most.min(0))
     }
 
     fn read(&self) -> Reading {
         Reading {
-            wall: millis(self.source.now()),
             steady: Instant::now(),
+            day: self.source.now(),
         }
     }
 
     /// An answer has this date, in milliseconds since 1970.
     fn observe(&self, sent: Reading, received: Reading, date: i64) {
-        if sent.is_set_before(received) {
+        if sent.sleeps_before(received) {
             return;
         }
-        let mut seen = Distance {
-            least: date - received.wall,
-            most: date + SECOND - sent.wall,
-            measured: received,
-            corrected: None,
+        let seen = Now {
+            earliest: date,
+            latest: date + SECOND + sent.millis_to(received),
+            read: received,
         };
-        let mut distance = self.lock();
-        if let Some(known) = *distance {
-            let aged = known.at(received);
-            let both = aged.map(|aged| (seen.least.max(aged.least), seen.most.min(aged.most)));
-            let contradicts = known.measured.is_set_before(received)
-                || both.is_some_and(|(least, most)| least > most);
-            if contradicts {
-                seen.corrected = Some(received.steady);
+        let mut measured = self.lock();
+        let known = measured.now.replace(seen);
+        if known.is_some_and(|known| known.read.sleeps_before(received)) {
+            measured.corrected = Some(received.steady);
+        } else if let Some(known) = known.and_then(|known| known.at(received)) {
+            let (earliest, latest) = (
+                seen.earliest.max(known.earliest),
+                seen.latest.min(known.latest),
+            );
+            if earliest > latest {
+                measured.corrected = Some(received.steady);
             } else {
-                seen.corrected = known.corrected;
-                (seen.least, seen.most) = both.unwrap_or((seen.least, seen.most));
+                measured.now = Some(Now {
+                    earliest,
+                    latest,
+                    ..seen
+                });
             }
         }
-        *distance = Some(seen);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Distance>> {
-        self.distance.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Distance {
-    /// The distance later, when the two clocks have drifted. `None` if the measurement is old, or the clock of this machine was set.
-    fn at(mut self, later: Reading) -> Option<Self> {
-        let age = self.measured.millis_to(later);
-        if age > LONGEST || self.measured.is_set_before(later) {
-            return None;
-        }
-        let drift = i64::try_from(age.div_ceil(DRIFT)).ok()?;
-        self.least -= drift;
-        self.most += drift;
-        Some(self)
+    fn lock(&self) -> MutexGuard<'_, Measured> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Now {
+    /// How far DynamoDB's clock is ahead of the time of day of this machine at least, in milliseconds; negative if it is behind.
+    pub(crate) fn distance(self) -> i64 {
+        let day = self.read.day.duration_since(SystemTime::UNIX_EPOCH);
+        let day = whole_millis(day.unwrap_or_default());
+        (self.earliest - day).max(0) + (self.latest - day).min(0)
+    }
+
+    /// The time later. `None` if the measurement is old, or the machine slept.
+    fn at(self, later: Reading) -> Option<Self> {
+        let age = self.read.millis_to(later);
+        let drift = (age + DRIFT - 1) / DRIFT;
+        (age <= LONGEST && !self.read.sleeps_before(later)).then(|| Self {
+            earliest: self.earliest + age - drift,
+            latest: self.latest + age + drift,
+            read: later,
+        })
+    }
+
     fn shows_wrong(self, then: Self, margin: Duration) -> bool {
-        let passed = self.read.saturating_duration_since(then.read);
-        self.latest > then.latest + whole_millis(passed) + whole_millis(margin)
+        self.latest > then.latest + then.read.millis_to(self.read) + whole_millis(margin)
     }
 }
 
 impl Reading {
     /// The milliseconds to this later reading, by the steady clock.
-    fn millis_to(self, later: Self) -> u64 {
+    fn millis_to(self, later: Self) -> i64 {
         let passed = later.steady.saturating_duration_since(self.steady);
-        u64::try_from(passed.as_millis()).unwrap_or(u64::MAX)
+        i64::try_from(passed.as_millis()).unwrap_or(i64::MAX >> 8)
     }
 
-    /// Whether the time of day was set, or the machine was suspended, before this later reading.
-    fn is_set_before(self, later: Self) -> bool {
-        let passed = i64::try_from(self.millis_to(later)).unwrap_or(i64::MAX);
-        (later.wall - self.wall).abs_diff(passed) > STEP.unsigned_abs()
+    /// Whether the machine slept, or its time of day was set, before this later reading.
+    fn sleeps_before(self, later: Self) -> bool {
+        let passed = later.steady.saturating_duration_since(self.steady);
+        let of_day = later.day.duration_since(self.day);
+        of_day.is_ok_and(|of_day| of_day > passed + STEP)
     }
 }
 
@@ -197,22 +191,22 @@ impl Intercept for Clock {
         _components: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let headers = context.response().headers();
-        // Without this header the answer is of a proxy, whose clock may be wrong.
-        let date = headers.get("x-amzn-requestid");
-        let date = date.and_then(|_| headers.get("date"));
-        let date = date.and_then(|date| DateTime::from_str(date, DateTimeFormat::HttpDate).ok());
-        if let (Some(date), Some(sent)) = (date, config.load::<Reading>()) {
-            self.observe(*sent, self.read(), date.secs().saturating_mul(SECOND));
+        if let (Some(date), Some(sent)) = (date(context.response()), config.load::<Reading>()) {
+            self.observe(*sent, self.read(), date);
         }
         Ok(())
     }
 }
 
-/// Milliseconds since 1970.
-fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    whole_millis(since.unwrap_or_default())
+/// The date of an answer of the service, in milliseconds since 1970. The clock of a proxy that answers itself may be wrong.
+fn date(answer: &HttpResponse) -> Option<i64> {
+    let headers = answer.headers();
+    let is_of_service = headers.contains_key("x-amzn-requestid")
+        // Alternator sends no ids.
+        || headers.get("content-type") == Some("application/x-amz-json-1.0");
+    let date = headers.get("date").filter(|_| is_of_service)?;
+    let date = DateTime::from_str(date, DateTimeFormat::HttpDate).ok()?;
+    Some(date.secs().saturating_mul(SECOND))
 }
 
 /// Milliseconds, rounded up, at most about a million years.
@@ -224,20 +218,22 @@ pub(crate) fn whole_millis(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use aws_smithy_types::body::SdkBody;
+
     use super::*;
 
     /// A clock, and readings of its machine after so many milliseconds.
     fn clock() -> (Clock, impl Fn(u64) -> Reading) {
         let begin = Instant::now();
         let reading = move |after| Reading {
-            wall: 50_000 + i64::try_from(after).expect("a time"),
             steady: begin + Duration::from_millis(after),
+            day: SystemTime::UNIX_EPOCH + Duration::from_millis(50_000 + after),
         };
         (Clock::new(SharedTimeSource::default()), reading)
     }
 
     fn is_corrected(clock: &Clock) -> bool {
-        clock.lock().is_some_and(|known| known.corrected.is_some())
+        clock.lock().corrected.is_some()
     }
 
     fn range(now: Option<Now>) -> Option<(i64, i64)> {
@@ -250,8 +246,9 @@ mod tests {
         assert_eq!(range(clock.at(after(0))), None);
         // The date is between 70.0 and 71.0, at a time between 50.0 and 50.2.
         clock.observe(after(0), after(200), 70_000);
-        assert_eq!(clock.distance(), Some(19_800));
-        assert_eq!(range(clock.at(after(200))), Some((70_000, 71_200)));
+        let now = clock.at(after(200));
+        assert_eq!(range(now), Some((70_000, 71_200)));
+        assert_eq!(now.map(Now::distance), Some(19_800));
         // A slow answer does not widen it.
         clock.observe(after(300), after(4_600), 70_000);
         assert_eq!(range(clock.at(after(4_600))), Some((74_000, 75_300)));
@@ -286,22 +283,33 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_clock_was_set_asks_again() {
+    fn a_machine_that_slept_asks_again() {
         let (clock, after) = clock();
         clock.observe(after(0), after(0), 70_000);
-        let set = |after: Reading, by| Reading {
-            wall: after.wall + by,
+        let awake = |after: Reading| Reading {
+            day: after.day + Duration::from_mins(1),
             ..after
         };
-        for by in [-60_000, 60_000] {
-            assert_eq!(range(clock.at(set(after(10), by))), None);
-            // The clock was set during the request, so nothing is known.
-            clock.observe(after(10), set(after(20), by), 70_000);
-            assert_eq!(range(clock.at(set(after(20), by))), None);
-        }
-        let by = -60_000;
-        clock.observe(set(after(30), by), set(after(30), by), 70_000);
-        assert_eq!(range(clock.at(set(after(30), by))), Some((70_000, 71_000)));
+        assert_eq!(range(clock.at(awake(after(10)))), None);
+        // It slept during the request, so nothing is known.
+        clock.observe(after(10), awake(after(20)), 130_000);
+        assert_eq!(range(clock.at(awake(after(20)))), None);
+        assert!(!is_corrected(&clock));
+        clock.observe(awake(after(30)), awake(after(30)), 130_000);
+        let now = range(clock.at(awake(after(30))));
+        assert_eq!(now, Some((130_000, 131_000)));
+        assert!(is_corrected(&clock));
+    }
+
+    #[test]
+    fn a_time_of_day_that_is_set_back_does_not_count() {
+        let (clock, after) = clock();
+        clock.observe(after(0), after(0), 70_000);
+        let set = Reading {
+            day: SystemTime::UNIX_EPOCH,
+            ..after(0)
+        };
+        assert_eq!(range(clock.at(set)), Some((70_000, 71_000)));
     }
 
     #[test]
@@ -314,6 +322,22 @@ mod tests {
         let now = clock.at(after(0)).expect("a time");
         assert!(now.shows_wrong(then, margin));
         assert!(is_corrected(&clock));
+    }
+
+    #[test]
+    fn the_date_counts_of_answers_of_the_service_and_not_of_a_proxy() {
+        let date_with = |name: &'static str, value: &'static str| {
+            let status = 200.try_into().expect("a status");
+            let mut answer = HttpResponse::new(status, SdkBody::empty());
+            let headers = answer.headers_mut();
+            headers.insert("date", "Thu, 01 Jan 1970 00:00:07 GMT");
+            headers.insert(name, value);
+            date(&answer)
+        };
+        let aws = date_with("x-amzn-requestid", "7");
+        let alternator = date_with("content-type", "application/x-amz-json-1.0");
+        let proxy = date_with("content-type", "text/html");
+        assert_eq!([aws, alternator, proxy], [Some(7000), Some(7000), None]);
     }
 
     #[test]

@@ -288,10 +288,9 @@ impl Records {
         [number(ms), number(ms / 1000 + 1)]
     }
 
-    /// The clock of this machine was set during the request, or its answer does not count.
+    /// The machine slept during the request, or its answer does not count.
     fn no_time(&self) -> StoreError {
-        let what =
-            "the clock of this machine was set, or no answer has `Date` and `x-amzn-requestid`";
+        let what = "this machine slept, or no answer has `Date` and `x-amzn-requestid` or the type `application/x-amz-json-1.0`";
         let error = StoreError::new(StoreErrorKind::Unknown, what);
         error.reason("does not tell the time").place(self.place())
     }

@@ -46,8 +46,8 @@ impl DynamoDbStore {
     /// them. For other credentials see [`new`](Self::new). The parameters are:
     ///
     /// * `region`: without it `AWS_REGION` or `AWS_DEFAULT_REGION` of the environment;
-    /// * `endpoint`: another address of the service, for example `http://localhost:8000`. Its answers must have the headers `Date` and
-    ///   `x-amzn-requestid`;
+    /// * `endpoint`: another address of the service, for example `http://localhost:8000`. Its answers must have the header `Date`, and
+    ///   `x-amzn-requestid` or the type `application/x-amz-json-1.0`: without both, the answer is of a proxy;
     /// * `margin`: see [`with_margin`](Self::with_margin), for example `2s` or `500ms`.
     ///
     /// Costs a round trip.

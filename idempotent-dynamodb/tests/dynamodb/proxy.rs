@@ -134,7 +134,7 @@ fn write_answer(client: &mut TcpStream, status: u16, body: &str) -> io::Result<(
     let length = body.len();
     write!(
         client,
-        "HTTP/1.1 {status} By the proxy\r\nContent-Type: application/x-amz-json-1.0\r\nConnection: close\r\n\
+        "HTTP/1.1 {status} By the proxy\r\nContent-Type: application/json\r\nConnection: close\r\n\
          Date: Fri, 01 Jan 2100 00:00:00 GMT\r\nContent-Length: {length}\r\n\r\n{body}"
     )
 }
