@@ -62,7 +62,8 @@ async fn an_operation_costs_one_transaction() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// On one thread, where a task takes the two last of three removals together.
+#[tokio::test]
 async fn the_table_of_benches_has_the_requests_of_a_call() {
     let cluster = EtcdCluster::start(1).unwrap();
     let store = EtcdStore::connect(&cluster.url()).await.unwrap();
