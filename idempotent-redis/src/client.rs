@@ -1,6 +1,7 @@
 //! How a Redis is reached: its address, the connections that reconnect, and the errors of the client library.
 
 pub(crate) mod cluster;
+pub(crate) mod cluster_link;
 pub(crate) mod connection;
 pub(crate) mod connection_like;
 pub(crate) mod failure;

@@ -10,6 +10,7 @@ mod cut_bytes;
 mod doctor;
 mod error_texts;
 mod hints;
+mod late_answers;
 mod load;
 mod nodes;
 mod oversize;

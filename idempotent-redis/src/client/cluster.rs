@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use ::redis::aio::PubSub;
 use ::redis::cluster::{ClusterClient, ClusterClientBuilder};
-use ::redis::cluster_async::ClusterConnection;
 use ::redis::{Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, RedisError, RedisResult};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use idempotent_runtime::store::StoreError;
 use tokio::time::timeout;
 
+use crate::client::cluster_link::{ClusterLink, NODE_TIMEOUT};
 use crate::client::link::{
     CONNECT_TIMEOUT, address, connect, connection_info, in_time, quotes_command, tcp_settings,
     unavailable,
@@ -41,7 +41,7 @@ impl Cluster {
             .connection_timeout(CONNECT_TIMEOUT)
             // The client blocks while it reads the slots from a node that hangs. After this time it repeats a command.
             .response_timeout(NODE_TIMEOUT.saturating_add(waited_for))
-            // The caller sets the deadline of a call. A command that the client has lost ends, too.
+            // The caller sets the deadline of a call. A command that the client repeats too long ends, too.
             .overall_response_timeout(Some(LONGEST.saturating_add(waited_for)))
             // At most a quarter of a second in all. Then the caller gets the error and decides.
             .retries(6)
@@ -66,13 +66,13 @@ impl Cluster {
         self.certificates.client(info).ok()
     }
 
-    pub(crate) async fn connect(&self) -> RedisResult<ClusterConnection> {
+    pub(crate) async fn connect(&self) -> RedisResult<ClusterLink> {
         if self.uses_hello() {
             self.check_hello().await?;
         }
         let connecting = timeout(3 * CONNECT_TIMEOUT, self.client.get_async_connection());
         match connecting.await {
-            Ok(Ok(connection)) => Ok(connection),
+            Ok(Ok(client)) => Ok(ClusterLink::new(client)),
             // The client does not report the refusals of nodes.
             Ok(Err(error)) if error.is_io_error() => {
                 let refusal = self.refusal(|refusal| !refusal.is_io_error()).await;
@@ -148,8 +148,6 @@ impl Cluster {
     }
 }
 
-/// The longest time for one answer of a node.
-const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest time for a command with all its redirections and repetitions.
 const LONGEST: Duration = Duration::from_secs(30);
 

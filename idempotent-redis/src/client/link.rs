@@ -3,8 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use ::redis::aio::{ConnectionLike as _, MultiplexedConnection};
-use ::redis::cluster_async::ClusterConnection;
+use ::redis::aio::MultiplexedConnection;
 use ::redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use ::redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
@@ -12,6 +11,7 @@ use ::redis::{
 };
 use tokio::time::timeout;
 
+use crate::client::cluster_link::ClusterLink;
 use crate::client::reason::{Unavailable, io_error};
 use crate::client::url::Host;
 
@@ -19,14 +19,14 @@ use crate::client::url::Host;
 #[derive(Clone)]
 pub(crate) enum Link {
     Server(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    Cluster(ClusterLink),
 }
 
 impl Link {
     pub(crate) async fn command(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
             Self::Server(connection) => connection.send_packed_command(cmd).await,
-            Self::Cluster(connection) => connection.req_packed_command(cmd).await,
+            Self::Cluster(connection) => connection.command(cmd).await,
         }
     }
 
@@ -41,10 +41,7 @@ impl Link {
                 let replies = connection.send_packed_commands(pipeline, offset, count);
                 replies.await
             }
-            Self::Cluster(connection) => {
-                let replies = connection.req_packed_commands(pipeline, offset, count);
-                replies.await
-            }
+            Self::Cluster(connection) => connection.pipeline(pipeline, offset, count).await,
         }
     }
 }

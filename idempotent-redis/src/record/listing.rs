@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use ::redis::aio::ConnectionLike;
-use ::redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
+use ::redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use ::redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, Value, cmd};
 use futures_util::future::try_join_all;
 use idempotent_runtime::store::{Cursor, LISTED_BYTES, Listed, Page, StoreError};
@@ -141,9 +141,7 @@ async fn ask_once(
         (Link::Cluster(cluster), Some(slot)) => {
             let route = Route::new(slot, SlotAddr::Master);
             let node = SingleNodeRoutingInfo::SpecificNode(route);
-            cluster
-                .route_command(command.clone(), RoutingInfo::SingleNode(node))
-                .await
+            cluster.command_to(node, command.clone()).await
         }
         (link, _) => link.command(command).await,
     };
