@@ -14,7 +14,7 @@ use idempotent_runtime::store::{Cursor, LISTED_BYTES, Listed, Page, StoreError};
 
 use crate::client::connection::RedisConnection;
 use crate::client::connection_like::StoreClient;
-use crate::client::link::{CONNECT_TIMEOUT, Link, in_time};
+use crate::client::link::Link;
 use crate::client::slots::{masters, question};
 use crate::script::{Script, send};
 use crate::send::op::{Op, SendError};
@@ -117,35 +117,16 @@ async fn scan_node(
 
 /// Sends a command to the master of a slot, or to any node.
 async fn ask(connection: &RedisConnection, command: Cmd, slot: Option<u16>) -> RedisResult<Value> {
-    let reply = again_if_lost(|| ask_once(connection, &command, slot)).await;
-    reply.and_then(Value::extract_error)
-}
-
-/// Asks again if the client has lost the question. The second answer has only the client's own limit.
-async fn again_if_lost<F>(ask: impl Fn() -> F) -> RedisResult<Value>
-where
-    F: Future<Output = RedisResult<Value>>,
-{
-    match in_time(2 * CONNECT_TIMEOUT, ask()).await {
-        Err(error) if error.is_timeout() => ask().await,
-        reply => reply,
-    }
-}
-
-async fn ask_once(
-    connection: &RedisConnection,
-    command: &Cmd,
-    slot: Option<u16>,
-) -> RedisResult<Value> {
     let send = async |link: &mut Link| match (link, slot) {
         (Link::Cluster(cluster), Some(slot)) => {
             let route = Route::new(slot, SlotAddr::Master);
             let node = SingleNodeRoutingInfo::SpecificNode(route);
             cluster.command_to(node, command.clone()).await
         }
-        (link, _) => link.command(command).await,
+        (link, _) => link.command(&command).await,
     };
-    connection.send(Some(command), send, |_| false).await
+    let reply = connection.send(Some(&command), send, |_| false).await;
+    reply.and_then(Value::extract_error)
 }
 
 fn scan(cursor: &str, prefix: &str, most: usize) -> RedisResult<Cmd> {
@@ -196,21 +177,7 @@ fn bad_cursor() -> RedisError {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::future::pending;
-
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_question_that_the_client_has_lost_is_asked_again() {
-        let asked = Cell::new(0);
-        let reply = again_if_lost(async || match asked.replace(asked.get() + 1) {
-            0 => pending().await,
-            _ => Ok(Value::Okay),
-        });
-        assert_eq!(reply.await, Ok(Value::Okay));
-        assert_eq!(asked.get(), 2);
-    }
 
     #[test]
     fn the_characters_of_a_pattern_are_escaped_in_a_prefix() {

@@ -42,3 +42,16 @@ async fn a_command_to_a_late_node_is_sent_again_without_another_command() {
     assert!(proxy.traffic().fault_applied);
     assert!(proxy.traffic().requests > 1, "{:?}", proxy.traffic());
 }
+
+#[tokio::test]
+async fn a_listing_of_a_late_node_is_asked_again_without_another_command() {
+    let (_cluster, proxy) = behind_a_proxy().await;
+    let store = store_at(&proxy).await;
+    let key = key();
+    store.claim(&key, &DONE, TTL).await.unwrap();
+    // The first command asks for the masters, and the second for the keys.
+    proxy.plan(Direction::Request, 1, ProxyFault::Delay(LATE));
+    let page = store.list(&key, None, 10).await.unwrap().unwrap();
+    assert_eq!(page.records.len(), 1);
+    assert!(proxy.traffic().fault_applied);
+}
