@@ -161,7 +161,6 @@ async fn without_batches_the_client_of_the_cluster_sends_everything() {
     let cluster = RedisCluster::start(3, 0).unwrap();
     let options = RedisStore::options().batch(false);
     let store = options.connect(&cluster.url()).await.unwrap();
-    each_node_has(&cluster, &store, 1).await;
     let tasks = (0..MANY).map(|_| {
         let store = store.clone();
         tokio::spawn(async move { works_until_removed(&store, &key()).await })
