@@ -1,5 +1,6 @@
 //! Drivers for the transactions of libraries.
 
+mod answered;
 #[cfg(any(feature = "deadpool-postgres", feature = "diesel-async-deadpool"))]
 pub(crate) mod deadpool;
 #[cfg(feature = "diesel-async")]

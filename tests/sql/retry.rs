@@ -5,6 +5,7 @@ mod databases;
 mod every;
 mod mariadb;
 mod servers;
+mod silent;
 mod sqlite;
 
 use std::sync::atomic::{AtomicU32, Ordering};

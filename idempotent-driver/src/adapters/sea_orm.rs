@@ -2,11 +2,13 @@
 
 use std::error::Error as StdError;
 
+use futures_util::FutureExt as _;
 use sea_orm::{
     ConnectionTrait as _, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, QueryResult,
     RuntimeErr, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait as _,
 };
 
+use crate::adapters::answered::Answered;
 use crate::adapters::reading::Reading;
 use crate::code::{Code, is_broken};
 use crate::dialect::Dialect;
@@ -67,11 +69,15 @@ impl TransactionPool for DatabaseConnection {
     type Error = DbErr;
 
     async fn begin(&self) -> Result<DatabaseTransaction, DriverError> {
-        let begun = self.begin_with_options(TransactionOptions {
-            sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
-            ..TransactionOptions::default()
-        });
-        begun.await.map_err(failed)
+        let pool = self.clone();
+        let begin = async move {
+            let options = TransactionOptions {
+                sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+                ..TransactionOptions::default()
+            };
+            pool.begin_with_options(options).await
+        };
+        Answered::new(begin.boxed()).await.map_err(failed)
     }
 
     async fn commit(transaction: DatabaseTransaction) -> Result<(), DbErr> {

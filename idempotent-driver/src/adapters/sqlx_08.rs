@@ -10,6 +10,7 @@ use sqlx_08::{
     Connection as _, Error, Executor, PgConnection, PgPool, Postgres, Row as _, Transaction, query,
 };
 
+use crate::adapters::answered::Answered;
 use crate::code::{CLOSED_AT_FIRST_MESSAGE, Code};
 use crate::dialect::Dialect;
 use crate::error::DriverError;
@@ -89,7 +90,9 @@ impl TransactionPool for PgPool {
     type Error = Error;
 
     async fn begin(&self) -> Result<Self::Transaction, DriverError> {
-        Self::begin(self).await.map_err(failed)
+        let connection = self.acquire().await.map_err(failed)?;
+        let begin = Transaction::begin(connection, None);
+        Answered::new(begin).await.map_err(failed)
     }
 
     async fn commit(transaction: Self::Transaction) -> Result<(), Error> {

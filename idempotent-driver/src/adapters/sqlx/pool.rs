@@ -2,8 +2,9 @@
 
 use std::ptr;
 
-use sqlx::{Error, Pool, Transaction};
+use sqlx::{Error, Pool, SqlSafeStr, Transaction};
 
+use crate::adapters::answered::Answered;
 use crate::adapters::reading::Reading;
 use crate::database::SqlxDatabase;
 use crate::error::DriverError;
@@ -38,8 +39,7 @@ impl<DB: SqlxDatabase> TransactionPool for Pool<DB> {
 ///
 /// Why there is no connection, or why `BEGIN` failed.
 pub async fn begin<DB: SqlxDatabase>(pool: &Pool<DB>) -> sqlx::Result<Transaction<'static, DB>> {
-    match DB::BEGIN {
-        Some(statement) => pool.begin_with(statement).await,
-        None => pool.begin().await,
-    }
+    let connection = pool.acquire().await?;
+    let statement = DB::BEGIN.map(SqlSafeStr::into_sql_str);
+    Answered::new(Transaction::begin(connection, statement)).await
 }
