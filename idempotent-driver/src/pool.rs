@@ -52,6 +52,12 @@ pub trait TransactionPool: Clone + Send + Sync {
         transaction: Self::Transaction,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Whether the database has a server, which may stay silent: then the guard waits for an answer no longer than the deadline of its handle.
+    /// Not for SQLite, where `BEGIN` waits for another writer as long as the connection says.
+    fn has_server(&self) -> bool {
+        true
+    }
+
     /// A number that clones of the pool share, and that no other pool has while a clone lives, such as the address of a value in the
     /// pool. With it equal calls of this process wait without a connection. `None`: they wait in the database.
     fn identity(&self) -> Option<usize> {
@@ -79,6 +85,10 @@ macro_rules! pointer {
                 transaction: P::Transaction,
             ) -> impl Future<Output = Result<(), P::Error>> + Send {
                 P::roll_back(transaction)
+            }
+
+            fn has_server(&self) -> bool {
+                P::has_server(self)
             }
 
             fn identity(&self) -> Option<usize> {

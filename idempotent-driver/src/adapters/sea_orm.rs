@@ -87,6 +87,10 @@ impl TransactionPool for DatabaseConnection {
     async fn roll_back(transaction: DatabaseTransaction) -> Result<(), DbErr> {
         transaction.rollback().await
     }
+
+    fn has_server(&self) -> bool {
+        dialect(self.get_database_backend()) != Dialect::Sqlite
+    }
 }
 
 fn dialect(backend: DbBackend) -> Dialect {

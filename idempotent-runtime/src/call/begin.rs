@@ -3,16 +3,16 @@
 //! Each attempt is a call in a transaction of its caller, and this is the caller. Equal calls of this process wait for the call that
 //! has the turn, so they hold no connection.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
 use idempotent_driver::port::failure::begin_failed;
 use idempotent_driver::sql::driver::TransactionPool;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use crate::call::Call;
@@ -24,9 +24,10 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
-use crate::sql::retry::{TransactionAttempts, is_rolled_back};
+use crate::sql::retry::TransactionAttempts;
 use crate::sql::{Retry, TxOutcome, is_outcome_unknown, is_retryable, is_retryable_with_row};
 use crate::store::rows::DEFAULT_ROW_WAIT;
+use crate::store::{StoreError, StoreErrorKind};
 
 impl Call {
     /// Prepares a call that begins its transaction on `pool`, and repeats all of it as `policy` says. Sends nothing.
@@ -35,9 +36,12 @@ impl Call {
     ///
     /// If the call is invalid.
     pub fn begin_on<P: TransactionPool>(self, pool: P, policy: Retry) -> Result<Begin<P>, Refusal> {
+        let held = InTx::new(self)?;
+        let limit = pool.has_server().then(|| held.call().shared.deadline());
         Ok(Begin {
             pool,
-            held: InTx::new(self)?,
+            held: held.committed_here(limit),
+            limit,
             turn: None,
             waited: Duration::ZERO,
             has_lost_commit: false,
@@ -56,6 +60,8 @@ pub struct Begin<P> {
     /// Its identity names the database as long as the call lives.
     pool: P,
     held: InTx,
+    /// How long the database may stay silent: the deadline of the handle, as for the claim in a store.
+    limit: Option<Duration>,
     turn: Option<Turn>,
     /// How long the call has waited for its turn.
     waited: Duration,
@@ -88,11 +94,11 @@ impl<P: TransactionPool> Begin<P> {
         }
         loop {
             let span = self.held.call().span.clone();
-            let (refusal, record) = match self.pool.begin().instrument(span).await {
+            let (refusal, record) = match self.begin().instrument(span).await {
                 Ok(mut tx) => match self.held.claim(&mut tx, self.remaining_wait()).await {
                     Ok(()) => return Ok(tx),
                     Err(Unclaimed { refusal, record }) => {
-                        is_rolled_back(P::roll_back(tx)).await;
+                        self.is_rolled_back(tx).await;
                         let error = refusal.plain_error();
                         if error.is_some_and(|error| self.allows(error)) && self.pause().await {
                             continue;
@@ -100,11 +106,9 @@ impl<P: TransactionPool> Begin<P> {
                         (refusal, record)
                     }
                 },
-                // Only `BEGIN` was sent, so it can be repeated even after a lost connection.
-                Err(error) if is_retryable_with_row(&error) && self.pause().await => continue,
                 Err(error) => {
                     let site = self.held.call().site.clone();
-                    (Error::store(site, begin_failed(error).into()).into(), None)
+                    (Error::store(site, error).into(), None)
                 }
             };
             self.end_turn(record);
@@ -190,7 +194,7 @@ impl<P: TransactionPool> Begin<P> {
         let end = answers.end_of(self.held.call(), &outcome);
         if !end.success {
             // After a rollback that was answered, a lost connection is one to another service, whose work may be done.
-            let is_connected = is_rolled_back(P::roll_back(tx)).await;
+            let is_connected = self.is_rolled_back(tx).await;
             let allows = |cause| self.allows(cause) && (!is_connected || is_retryable(cause));
             return Err(Uncommitted {
                 is_retryable: outcome.cause().is_some_and(allows),
@@ -200,25 +204,62 @@ impl<P: TransactionPool> Begin<P> {
         let record = match self.held.write_end(&end, &mut tx).await {
             Ok(record) => record,
             Err(error) => {
-                is_rolled_back(P::roll_back(tx)).await;
+                self.is_rolled_back(tx).await;
                 return Err(Uncommitted {
                     is_retryable: self.allows(&error),
                     outcome: Err(error),
                 });
             }
         };
-        if let Err(error) = P::commit(tx).await {
-            self.has_lost_commit |= is_outcome_unknown(&error);
-            return Err(Uncommitted {
-                is_retryable: self.allows(&error),
-                outcome: Ok(R::uncommitted(error)),
-            });
+        match within(self.limit, P::commit(tx)).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                self.has_lost_commit |= is_outcome_unknown(&error);
+                return Err(Uncommitted {
+                    is_retryable: self.allows(&error),
+                    outcome: Ok(R::uncommitted(error)),
+                });
+            }
+            None => {
+                self.has_lost_commit = true;
+                return Err(Uncommitted {
+                    is_retryable: self.allows(&io::Error::from(io::ErrorKind::TimedOut)),
+                    outcome: Err(self.lost_commit()),
+                });
+            }
         }
         let seen = |record| Arc::new(SeenRecord::new(self.held.key(), record));
         self.end_turn(record.map(seen));
         self.held.call().emit_outcome(true);
         self.held.finish();
         Ok(outcome)
+    }
+
+    /// Begins a transaction. Only `BEGIN` is sent, so it is repeated even after a lost connection.
+    async fn begin(&mut self) -> Result<P::Transaction, StoreError> {
+        let (limit, mut failure) = (self.limit, None);
+        let begun = within(limit, async {
+            loop {
+                let error = match self.pool.begin().await {
+                    Ok(tx) => return Some(tx),
+                    Err(error) => error,
+                };
+                let is_lost = is_retryable_with_row(&error);
+                failure = Some(begin_failed(error).into());
+                if !is_lost || !self.pause().await {
+                    return None;
+                }
+            }
+        });
+        match begun.await.flatten() {
+            Some(tx) => Ok(tx),
+            None => Err(failure.unwrap_or_else(|| silent(limit.unwrap_or_default()))),
+        }
+    }
+
+    /// Whether the transaction is rolled back. If the database stays silent, the connection is given up, and the server rolls back.
+    async fn is_rolled_back(&self, tx: P::Transaction) -> bool {
+        matches!(within(self.limit, P::roll_back(tx)).await, Some(Ok(())))
     }
 
     /// Ends a call that has no other attempt.
@@ -274,10 +315,14 @@ impl<P: TransactionPool> Begin<P> {
         if !(self.has_lost_commit && is_unavailable) {
             return refusal;
         }
+        self.lost_commit().into()
+    }
+
+    fn lost_commit(&self) -> Error {
         let site = self.held.call().site.clone();
         let what = "the reply to its `COMMIT` was lost, and the database did not answer again, so its work may be done or not; make the \
                     same call again";
-        Error::LeaseLost(Failure::new(site, what, None)).into()
+        Error::LeaseLost(Failure::new(site, what, None))
     }
 
     /// Whether the policy allows another attempt after `error`.
@@ -300,6 +345,22 @@ impl<P: TransactionPool> Begin<P> {
             turn.end(record);
         }
     }
+}
+
+/// Waits for the database, for at most `limit`. `None`: it did not answer.
+async fn within<T>(limit: Option<Duration>, answer: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => timeout(limit, answer).await.ok(),
+        None => Some(answer.await),
+    }
+}
+
+/// The error of a database that did not answer within `limit`.
+fn silent(limit: Duration) -> StoreError {
+    let error = StoreError::new(StoreErrorKind::NotApplied, "`BEGIN` has no answer");
+    error.place("the database of the pool").reason(format!(
+        "began no transaction within {limit:?} (is it running, and has its pool a free connection?)"
+    ))
 }
 
 impl<P> fmt::Debug for Begin<P> {

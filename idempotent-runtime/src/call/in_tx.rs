@@ -20,12 +20,13 @@ use crate::policy::Release;
 use crate::protocol::body_context::IdempotencyContext;
 use crate::protocol::context::CallContext;
 use crate::protocol::refusal::Refusal;
+use crate::protocol::retry::{StoreAttempt, StoreFuture};
 use crate::protocol::seen::SeenRecord;
 use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
-use crate::store::rows::{Row, RowClaim, Rows};
+use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim, Rows};
 use crate::store::{Key, StoreError, StoreErrorKind};
 use crate::world::Moment;
 
@@ -62,6 +63,8 @@ impl Call {
 /// If it is dropped before it is settled, nothing is sent. The transaction decides about the row.
 pub struct InTx {
     row: Box<OwnRow>,
+    /// How long the database may stay silent.
+    limit: Option<Duration>,
     has_ended: bool,
 }
 
@@ -111,8 +114,16 @@ impl InTx {
     pub(crate) fn new(call: Call) -> Result<Self, Error> {
         Ok(Self {
             row: Box::new(OwnRow::new(Arc::new(call.in_tx()?))),
+            limit: None,
             has_ended: false,
         })
+    }
+
+    /// The same for a transaction that the guard commits. The database may stay silent for at most `limit`.
+    #[cfg(feature = "sql")]
+    pub(crate) fn committed_here(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
     }
 
     #[cfg(feature = "sql")]
@@ -136,7 +147,11 @@ impl InTx {
             return Ok(());
         }
         let began = Instant::now();
-        let claim = tx.claim(self.row.written(), wait);
+        let limit = self.limit.map(|limit| {
+            let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
+            limit.saturating_add(wait).saturating_add(ROUNDED_WAIT)
+        });
+        let claim = within(limit, tx.claim(self.row.written(), wait));
         let mut found = None;
         let refusal = match claim.instrument(call.span.clone()).await {
             Ok(RowClaim::Claimed) => return Ok(()),
@@ -225,7 +240,7 @@ impl InTx {
             } else {
                 call.done_record(key, *owner, now, ttl, &end.kept)
             };
-            let written = tx.replace(self.row.written(), &done);
+            let written = within(self.limit, tx.replace(self.row.written(), &done));
             let written = written.instrument(call.span.clone()).await;
             if let Some(error) = self.not_written(written) {
                 return Err(error);
@@ -293,6 +308,17 @@ impl fmt::Debug for InTx {
         f.debug_tuple("InTx").field(&self.row.call.site).finish()
     }
 }
+
+/// Waits for the database, for at most `limit`.
+async fn within<T>(limit: Option<Duration>, answer: StoreFuture<'_, T>) -> Result<T, StoreError> {
+    match limit {
+        Some(limit) => StoreAttempt::new(answer, limit).await,
+        None => answer.await,
+    }
+}
+
+/// MariaDB waits for whole seconds.
+const ROUNDED_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a row is no longer in the transaction, as far as a client of the database can know. It is not known whether later
 /// statements were committed, so after this error a transaction must not be run again.

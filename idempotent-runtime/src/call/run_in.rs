@@ -111,8 +111,13 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// # Errors
     ///
-    /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From` of the library's error; the error of a failed `BEGIN` is
-    /// [`Error::Unavailable`](crate::Error::Unavailable).
+    /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From` of the library's error.
+    ///
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the [deadline](crate::Builder::deadline) of the handle,
+    /// which includes the time for a connection of the pool; if a statement of the row has no answer for so long, that of a claim also for
+    /// `wait`. Nothing is committed.
+    /// [`Error::LeaseLost`](crate::Error::LeaseLost) if the `COMMIT` has no answer within the deadline: make the same call again.
+    /// The statements of `body` have no limit, and SQLite, which always answers, has none.
     ///
     /// # Cancellation
     ///

@@ -171,6 +171,8 @@ impl Builder {
     }
 
     /// Sets how long a call waits for the store before its body, and again after its body, with all attempts. Default: 1 s.
+    ///
+    /// It is also the limit for a transaction that the guard begins: for its beginning, for each statement of the row, and for the `COMMIT`.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

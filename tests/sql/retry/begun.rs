@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+use idempotent_runtime::{Error, GuardedCall, Idempotency};
 use idempotent_sql::sql::Retry;
 use sqlx::Pool;
 use sqlx::pool::PoolOptions;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::retry::databases::{Server, Subject, fresh, insert, payments};
-use crate::retry::{HOUR, MAX_WAIT, Runs, Trouble};
+use crate::retry::{HOUR, MAX_WAIT, Runs, Trouble, handle};
 use support::databases::{Fresh, Kind};
 use support::wire::{Point, Wire};
 
@@ -197,10 +197,6 @@ mod every {
             assert_eq!(payments(&fresh.pool, 7).await, 1);
         }
     }
-}
-
-fn handle() -> Idempotency {
-    Idempotency::new(MemoryStore::new())
 }
 
 fn paying(handle: &Idempotency) -> GuardedCall {

@@ -28,6 +28,10 @@ impl<DB: SqlxDatabase> TransactionPool for Pool<DB> {
         transaction.rollback().await
     }
 
+    fn has_server(&self) -> bool {
+        DB::HAS_SERVER
+    }
+
     fn identity(&self) -> Option<usize> {
         Some(ptr::from_ref(self.options()).addr())
     }
