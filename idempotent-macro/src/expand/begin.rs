@@ -27,6 +27,8 @@ impl Expansion<'_> {
     //         }
     //
     // With `retry = false` there is no loop, and the body moves the arguments.
+    //
+    // All of it has the place of the pool, so that rustc reports a wrong pool once.
     pub(super) fn begin(
         &self,
         (pool, tx): (&Expr, &Ident),
@@ -34,20 +36,16 @@ impl Expansion<'_> {
         call: &TokenStream,
         refused: &TokenStream,
     ) -> TokenStream {
-        let private = self.options.private(Span::mixed_site());
+        let span = hidden(pool);
+        let private = self.options.private(span);
         let policy = if self.options.repeats() {
-            mixed!(#private::Retry::with_row())
+            quote_spanned!(span=> #private::Retry::with_row())
         } else {
-            mixed!(#private::Retry::with_row().tries(1))
+            quote_spanned!(span=> #private::Retry::with_row().tries(1))
         };
-        let attempt = self.attempt(tx, refused);
-        let pool = {
-            let span = hidden(pool);
-            let private = self.options.private(span);
-            quote_spanned!(span=> #private::pool(&#pool))
-        };
+        let attempt = self.attempt(span, tx, refused);
         let run = if self.options.repeats() {
-            mixed! {
+            quote_spanned! {span=>
                 loop {
                     #attempt
                     match held.end(&returns, transaction, outcome).await {
@@ -58,7 +56,7 @@ impl Expansion<'_> {
                 }
             }
         } else {
-            mixed! {
+            quote_spanned! {span=>
                 #attempt
                 match held.end_once(&returns, transaction, outcome).await {
                     ::core::result::Result::Ok(outcome) => outcome,
@@ -66,11 +64,11 @@ impl Expansion<'_> {
                 }
             }
         };
-        mixed! {
+        quote_spanned! {span=>
             let returns = #returns;
             let begin = {
                 #call
-                call.begin_on(#pool, #policy)
+                call.begin_on(#private::pool(&#pool), #policy)
             };
             let mut held = match begin {
                 ::core::result::Result::Ok(held) => held,
@@ -81,7 +79,7 @@ impl Expansion<'_> {
     }
 
     /// Begins a transaction, and runs the body in it.
-    fn attempt(&self, tx: &Ident, refused: &TokenStream) -> TokenStream {
+    fn attempt(&self, span: Span, tx: &Ident, refused: &TokenStream) -> TokenStream {
         let (body, context) = (self.body(), self.context());
         let repeated = if self.options.repeats() {
             self.function.repeated()
@@ -100,7 +98,7 @@ impl Expansion<'_> {
                 let mut #name = #copy;
             }
         });
-        mixed! {
+        quote_spanned! {span=>
             let mut transaction = match held.attempt().await {
                 ::core::result::Result::Ok(transaction) => transaction,
                 ::core::result::Result::Err(refusal) => return #refused,
