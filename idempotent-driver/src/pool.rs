@@ -32,6 +32,10 @@ pub trait TransactionPool: Clone + Send + Sync {
     /// # Errors
     ///
     /// Why there is no connection, or why `BEGIN` failed. After a lost connection it may be called again.
+    ///
+    /// # Cancellation
+    ///
+    /// If the future is dropped, as at the guard's deadline, no connection may return to the pool in a transaction.
     fn begin(&self) -> impl Future<Output = Result<Self::Transaction, DriverError>> + Send;
 
     /// Commits the transaction.

@@ -226,7 +226,7 @@ pub(crate) fn is_lost(error: &(dyn StdError + 'static)) -> bool {
 }
 
 /// How messages of PostgreSQL begin, and their states. The last is of PgBouncer, which has lost the server.
-const MESSAGES: [(&str, &str); 10] = [
+const MESSAGES: [(&str, &str); 11] = [
     ("deadlock detected", "40P01"),
     ("canceling statement due to lock timeout", "55P03"),
     ("canceling statement due to statement timeout", "57014"),
@@ -240,6 +240,7 @@ const MESSAGES: [(&str, &str); 10] = [
     ),
     ("the database system is starting up", "57P03"),
     ("the database system is shutting down", "57P03"),
+    ("current transaction is aborted", "25P02"),
     ("permission denied for ", "42501"),
     ("relation \"idempotence\" does not exist", "42P01"),
     ("server conn crashed?", "08P01"),

@@ -178,6 +178,7 @@ pub const MISSING_PRIVILEGE: &str = "denies its user a privilege (grant SELECT, 
 const OTHER_COLUMNS: &str =
     "has a table `idempotence` with other columns (does another program use that name?)";
 const READ_ONLY: &str = "accepts no writes: it is a replica or read-only (connect to the primary)";
+const ABORTED: &str = "rolls the transaction back: a statement in it failed, and its error was ignored (return the error of every statement)";
 const TOO_MANY_CONNECTIONS: &str = "has too many connections (raise the limit of the server or of its user, or lower \
      `max_connections` of the pools)";
 const STOPPED: &str = "ended the session before it answered (did the server stop or restart, or was the session killed?)";
@@ -196,6 +197,7 @@ fn of_state(state: &str) -> Option<&'static str> {
         "42703" => OTHER_COLUMNS,
         "42601" | "42883" => "does not know the statement (PostgreSQL 11 or newer is needed)",
         "25006" => READ_ONLY,
+        "25P02" => ABORTED,
         "53300" => TOO_MANY_CONNECTIONS,
         "57P01" | "57P02" | "57P05" => STOPPED,
         "57P03" => "is starting or stopping",

@@ -235,7 +235,7 @@ impl<P: TransactionPool> Begin<P> {
         Ok(outcome)
     }
 
-    /// Begins a transaction. Only `BEGIN` is sent, so it is repeated even after a lost connection.
+    /// Begins a transaction within the limit. Only `BEGIN` is sent, so it is repeated even after a lost connection.
     async fn begin(&mut self) -> Result<P::Transaction, StoreError> {
         let (limit, mut failure) = (self.limit, None);
         let begun = within(limit, async {

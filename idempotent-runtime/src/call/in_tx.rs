@@ -63,6 +63,8 @@ impl Call {
 /// If it is dropped before it is settled, nothing is sent. The transaction decides about the row.
 pub struct InTx {
     row: Box<OwnRow>,
+    /// Whether the guard commits the transaction.
+    is_committed_here: bool,
     /// How long the database may stay silent.
     limit: Option<Duration>,
     has_ended: bool,
@@ -114,6 +116,7 @@ impl InTx {
     pub(crate) fn new(call: Call) -> Result<Self, Error> {
         Ok(Self {
             row: Box::new(OwnRow::new(Arc::new(call.in_tx()?))),
+            is_committed_here: false,
             limit: None,
             has_ended: false,
         })
@@ -122,6 +125,7 @@ impl InTx {
     /// The same for a transaction that the guard commits. The database may stay silent for at most `limit`.
     #[cfg(feature = "sql")]
     pub(crate) fn committed_here(mut self, limit: Option<Duration>) -> Self {
+        self.is_committed_here = true;
         self.limit = limit;
         self
     }
@@ -167,7 +171,7 @@ impl InTx {
                  did not run; begin a transaction with `begin`",
                 None,
             ))),
-            Err(error) => unwritten(call, error, "the body did not run").into(),
+            Err(error) => self.unwritten(error, "the body did not run").into(),
         };
         Err(Unclaimed {
             refusal,
@@ -203,7 +207,7 @@ impl InTx {
     }
 
     /// Ends the call: writes its result into the row, removes the row, or leaves it, as the policy says. At most 1 round trip,
-    /// or none after a success without `replay`.
+    /// or none after a success without `replay` in the caller's transaction.
     ///
     /// # Errors
     ///
@@ -233,7 +237,9 @@ impl InTx {
         if !policy.is_guarded() {
             return Ok(None);
         }
-        if is_unknown || stays && policy.replay {
+        // The statement also proves that the transaction is whole: PostgreSQL answers the `COMMIT` of a failed one without an error, and
+        // MariaDB ends one at a deadlock.
+        if is_unknown || stays && (policy.replay || self.is_committed_here) {
             let (now, ttl) = (Moment::now(), call.policy.ttl);
             let done = if is_unknown {
                 call.marked_record(key, *owner, now, ttl)
@@ -281,11 +287,27 @@ impl InTx {
                  start the transaction again",
                 Some(RowGone.into()),
             ))),
-            Err(error) => Some(unwritten(
-                &self.row.call,
-                error,
-                "its result was not stored",
-            )),
+            Err(error) => Some(self.unwritten(error, "nothing may be committed")),
+        }
+    }
+
+    /// The error of a call whose row could not be written. `so` is the consequence.
+    fn unwritten(&self, source: StoreError, so: &str) -> Error {
+        let (kind, why) = (source.kind(), source.why());
+        let what = match kind {
+            StoreErrorKind::Misconfigured => format!("{source}, so {so}"),
+            _ if self.is_committed_here => {
+                format!("its row could not be written: the database {why}, so {so}")
+            }
+            _ => format!(
+                "its row could not be written: the database {why}, so {so}; roll the transaction back, and run it again if \
+                 `sql::is_retryable_with_row` says so"
+            ),
+        };
+        let failure = Failure::new(self.row.call.site.clone(), what, Some(source.into()));
+        match kind {
+            StoreErrorKind::Misconfigured => Error::Misconfigured(failure),
+            _ => Error::Unavailable(failure),
         }
     }
 
@@ -328,21 +350,3 @@ const ROUNDED_WAIT: Duration = Duration::from_secs(1);
      another statement deleted the row; a body must return the error of every statement, and must not send `ROLLBACK`"
 )]
 struct RowGone;
-
-/// The error of a call whose row could not be written.
-fn unwritten(call: &CallContext, source: StoreError, so: &str) -> Error {
-    let kind = source.kind();
-    let what = match kind {
-        StoreErrorKind::Misconfigured => {
-            format!("{source}, so {so}")
-        }
-        _ => format!(
-            "its row could not be written, so {so}; roll the transaction back, and run it again if `sql::is_retryable_with_row` says so"
-        ),
-    };
-    let failure = Failure::new(call.site.clone(), what, Some(source.into()));
-    match kind {
-        StoreErrorKind::Misconfigured => Error::Misconfigured(failure),
-        _ => Error::Unavailable(failure),
-    }
-}

@@ -25,7 +25,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// # Databases
     ///
     /// The row is in the table `idempotence`, which `sql::migrate` creates. It is valid for `ttl` from the
-    /// claim, with `replay` from the end of the call. Other transactions see it after the commit. Its key is
+    /// claim, with `replay` or [`run_in_new`](Self::run_in_new) from the end of the call. Other transactions see it after the commit. Its key is
     /// `idem:#tx:orders.pay:…`, which differs from the key of the same call in a store. So a call of [`run`](Self::run) with
     /// the same name and key may have this call in its body. [`peek_tx`](crate::Idempotency::peek_tx) reads the row.
     ///
@@ -107,7 +107,8 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     /// A success is committed. Any other outcome is rolled back, also one that `replay_err` chooses. On SQLite the transaction begins
     /// with `BEGIN IMMEDIATE`.
     ///
-    /// Round trips of each attempt: `BEGIN`, those of [`run_in`](Self::run_in), the statements of `body`, and `COMMIT` or `ROLLBACK`.
+    /// Round trips of each attempt: `BEGIN`, 2 for the row, the statements of `body`, and `COMMIT` or `ROLLBACK`. The second one for the row
+    /// also proves that no statement of `body` has failed unnoticed: PostgreSQL would answer the `COMMIT` without an error.
     ///
     /// # Errors
     ///
@@ -115,7 +116,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the [deadline](crate::Builder::deadline) of the handle,
     /// which includes the time for a connection of the pool; if a statement of the row has no answer for so long, that of a claim also for
-    /// `wait`. Nothing is committed.
+    /// `wait`; and if `body` ignored an error that broke the transaction. Nothing is committed.
     /// [`Error::LeaseLost`](crate::Error::LeaseLost) if the `COMMIT` has no answer within the deadline: make the same call again.
     /// The statements of `body` have no limit, and SQLite, which always answers, has none.
     ///

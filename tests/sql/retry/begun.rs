@@ -6,8 +6,8 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use idempotent_runtime::{Error, GuardedCall, Idempotency};
 use idempotent_sql::sql::Retry;
-use sqlx::Pool;
 use sqlx::pool::PoolOptions;
+use sqlx::{Executor as _, PgConnection, Pool, Postgres};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use url::Url;
@@ -201,6 +201,37 @@ mod every {
 
 fn paying(handle: &Idempotency) -> GuardedCall {
     handle.call("orders.pay").key(&7).ttl(HOUR)
+}
+
+/// PostgreSQL answers the `COMMIT` of such a transaction without an error, and rolls it back.
+#[tokio::test]
+async fn an_error_of_postgres_that_the_body_ignores_is_no_success() {
+    let (fresh, handle) = (fresh::<Postgres>().await, handle());
+    let pay = async |ignores: bool| {
+        let body = async |tx: &mut PgConnection| {
+            insert(tx, 7).await?;
+            if ignores {
+                // There is such a row.
+                let failed = tx.execute("INSERT INTO account VALUES (1, 5)").await;
+                failed.unwrap_err();
+            }
+            Ok::<_, Trouble>(())
+        };
+        let call = paying(&handle);
+        call.run_in_new(&fresh.pool, Retry::with_row(), body).await
+    };
+    let refused = pay(true).await.unwrap_err();
+    let is_refused = matches!(refused, Trouble::Guard(Error::Unavailable(_)));
+    assert!(is_refused, "{refused}");
+    let text = refused.to_string();
+    assert!(
+        text.contains("return the error of every statement"),
+        "{text}"
+    );
+    assert_eq!(payments(&fresh.pool, 7).await, 0);
+    // Its row is not committed either.
+    pay(false).await.unwrap();
+    assert_eq!(payments(&fresh.pool, 7).await, 1);
 }
 
 async fn a_connection_cut_at_any_message_is_retried<DB: Server>() {

@@ -55,3 +55,26 @@ async fn a_body_that_continues_after_a_deadlock_gets_an_error_and_no_retry() {
     let rows = sqlx::query_scalar("SELECT count(*) FROM idempotence");
     assert_eq!(rows.fetch_one(&fresh.pool).await.ok(), Some(1_i64));
 }
+
+#[tokio::test]
+async fn a_begun_call_whose_body_continues_after_a_deadlock_gets_an_error() {
+    let (fresh, barrier) = (fresh::<MySql>().await, Barrier::new(2));
+    let pay = async |order: u32, accounts| {
+        let body = async |tx: &mut MySqlConnection| {
+            let moved = move_cents(tx, accounts, Some(&barrier)).await;
+            // The body ignores the error by mistake.
+            drop(moved);
+            Ok::<_, Trouble>(())
+        };
+        let call = paying(order);
+        call.run_in_new(&fresh.pool, Retry::with_row(), body).await
+    };
+    let paid = tokio::join!(pay(7, [1, 2]), pay(8, [2, 1]));
+    let paid: [Result<(), Trouble>; 2] = paid.into();
+    let refused: Vec<_> = paid.iter().filter_map(|paid| paid.as_ref().err()).collect();
+    let [Trouble::Guard(Error::LeaseLost(_))] = refused[..] else {
+        panic!("{paid:?}");
+    };
+    let rows = sqlx::query_scalar("SELECT count(*) FROM idempotence");
+    assert_eq!(rows.fetch_one(&fresh.pool).await.ok(), Some(1_i64));
+}

@@ -37,7 +37,7 @@ impl<DB: SqlxDatabase> TransactionPool for Pool<DB> {
     }
 }
 
-/// Begins a transaction that writes.
+/// Begins a transaction that writes. If the future is dropped, only the wait for a connection ends: a `BEGIN` gets its answer.
 ///
 /// # Errors
 ///

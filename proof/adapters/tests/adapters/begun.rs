@@ -113,6 +113,53 @@ async fn all_of_a_conflict_runs_again() {
 }
 
 #[tokio::test]
+async fn a_body_that_ignores_a_failed_statement_commits_all_or_gets_an_error() {
+    let database = Database::<DB>::new().await;
+    let pool = open_pool(&database.url, 1).await;
+    for replay in [false, true] {
+        let order = 7 + u32::from(replay);
+        let pay = async |ignores: bool| {
+            let call = database.paying(order);
+            let body = async |tx: &mut Connection| {
+                let insert = format!("INSERT INTO payment VALUES ({order})");
+                send_begun(tx, &insert).await?;
+                if ignores {
+                    // There is such a row.
+                    let failed = send_begun(tx, "INSERT INTO account VALUES (1, 5)").await;
+                    failed.unwrap_err();
+                }
+                Ok::<_, PayError>(order)
+            };
+            if replay {
+                call.replay()
+                    .run_in_new(&pool, Retry::with_row(), body)
+                    .await
+            } else {
+                call.run_in_new(&pool, Retry::with_row(), body).await
+            }
+        };
+        let paid = pay(true).await;
+        let payments = database.number("SELECT count(*) FROM payment").await;
+        if DB::BREAKS {
+            let Err(PayError::Guard(refused @ Error::Unavailable(_))) = &paid else {
+                panic!("{paid:?}");
+            };
+            let text = refused.to_string();
+            assert!(
+                text.contains("return the error of every statement"),
+                "{text}"
+            );
+            assert_eq!(payments, i64::from(replay));
+            // Neither the work nor the row is committed.
+            pay(false).await.unwrap();
+        } else {
+            paid.unwrap();
+        }
+        assert_eq!(database.payments().await, 1 + i64::from(replay));
+    }
+}
+
+#[tokio::test]
 async fn a_call_takes_the_documented_round_trips() {
     if DB::CONFLICT.is_none() {
         return;

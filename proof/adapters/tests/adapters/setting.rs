@@ -44,6 +44,8 @@ pub(crate) trait Subject: Blocked {
     const CONFLICT: Option<&'static str> = None;
     /// Ends the own session.
     const KILL: &'static str = "";
+    /// Whether a statement that fails breaks its transaction.
+    const BREAKS: bool = false;
 }
 
 impl Subject for Postgres {
@@ -54,6 +56,7 @@ impl Subject for Postgres {
     const CONFLICT: Option<&'static str> =
         Some("DO $$ BEGIN RAISE EXCEPTION 'on purpose' USING ERRCODE = '40001'; END $$");
     const KILL: &'static str = "SELECT pg_terminate_backend(pg_backend_pid())";
+    const BREAKS: bool = true;
 }
 
 impl Subject for MySql {
@@ -98,7 +101,9 @@ impl<DB: Subject> Database<DB> {
     pub(crate) async fn empty() -> Self {
         let url = DB::url();
         let pool = DB::pool(&url, &[]).await;
-        let handle = Idempotency::new(MemoryStore::new());
+        // A busy machine may take longer than the usual deadline.
+        let handle = Idempotency::builder(MemoryStore::new()).deadline(MAX_WAIT);
+        let handle = handle.build().unwrap();
         Self { url, pool, handle }
     }
 
