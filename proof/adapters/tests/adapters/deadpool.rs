@@ -5,8 +5,10 @@ use std::ops::DerefMut;
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Manager, Pool, Transaction};
+use futures_util::future::join_all;
 use idempotence::sql::{DeadpoolTransaction, Retry};
 use idempotence::{Idempotency, idempotent};
+use idempotence_test_servers::{PgBouncer, PostgresServer};
 use tokio_postgres::{Error, NoTls};
 
 use crate::setting::{Database, Trouble};
@@ -144,6 +146,31 @@ async fn a_session_without_its_prepared_statements_refuses_only_one_call() {
     drop(client);
     call(2).await.unwrap_err();
     call(3).await.unwrap();
+}
+
+/// Before version 1.21 it does not follow prepared statements from one session to another.
+#[tokio::test]
+async fn pgbouncer_from_version_1_21_on_may_share_sessions() {
+    if PgBouncer::version().unwrap() < (1, 21) {
+        return;
+    }
+    let database = Database::<DB>::new().await;
+    let server = PostgresServer::shared().unwrap();
+    let pooler = PgBouncer::start(server, "transaction").unwrap();
+    let pool = open_pool(&pooler.url(&database.url), 3).await;
+    let calls = (0..30).map(async |call: u32| {
+        let order = call % 15;
+        let body = async |tx: &mut DeadpoolTransaction<Manager>| {
+            let insert = format!("INSERT INTO payment VALUES ({order})");
+            send_begun(tx, &insert).await?;
+            Ok::<_, BeginError>(order)
+        };
+        let call = database.paying(order).replay();
+        let paid = call.run_in_new(&pool, Retry::with_row(), body).await;
+        assert_eq!(paid.unwrap(), order);
+    });
+    join_all(calls).await;
+    assert_eq!(database.payments().await, 15);
 }
 
 #[derive(Debug, thiserror::Error)]
