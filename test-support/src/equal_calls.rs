@@ -30,12 +30,11 @@ pub async fn assert_only_equal_calls_are_duplicates([here, there]: [Idempotency;
             }
             Ok::<_, Error>(())
         };
-        match permits {
-            1 => export(&there).run(body).await.unwrap(),
-            _ => {
-                let second = async { export(&there).run(body).await };
-                export(&here).run(second).await.unwrap();
-            }
+        let last = Box::pin(async { export(&there).run(body).await });
+        if permits == 1 {
+            last.await.unwrap();
+        } else {
+            export(&here).run(last).await.unwrap();
         }
     }
 }

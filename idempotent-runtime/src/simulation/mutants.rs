@@ -194,7 +194,10 @@ impl Mutant {
 /// The promises that a mistake in the engine breaks.
 fn breaks(mistake: Mutation) -> &'static [&'static str] {
     match mistake {
-        Mutation::OldAnswerBelieved | Mutation::KeptIsSuccess => &[TRUE_ANSWER],
+        // Only calls with several keys or permits make the third.
+        Mutation::OldAnswerBelieved | Mutation::KeptIsSuccess | Mutation::EqualByOneKey => {
+            &[TRUE_ANSWER]
+        }
         Mutation::HoldFreesKey | Mutation::UnknownFreesKey => &[KEY_STAYS],
         Mutation::LateAnswerAccepted => &[OWN_CLAIM],
         Mutation::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
@@ -214,8 +217,6 @@ fn breaks(mistake: Mutation) -> &'static [&'static str] {
         Mutation::FreesKeyBeforeFence => &[ENDED_BEFORE_FREE],
         Mutation::OrderOfCaller => &[ENDS],
         Mutation::OneLease => &[OVERTAKEN],
-        // Only calls with several keys or permits make it.
-        Mutation::EqualByOneKey => &[TRUE_ANSWER],
         // Only calls with permits make these.
         Mutation::KeepsNoLine | Mutation::WaitsForUnpolled => &[],
         // Only calls with steps make the others.

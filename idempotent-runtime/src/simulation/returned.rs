@@ -97,8 +97,6 @@ impl Checks<'_> {
                 let equal = |other: CallId| !self.differ(call, other);
                 was_stored(Some(false), &equal) || unguarded(&equal)
             }
-            // All these calls have one key.
-            Returned::InUse => false,
             Returned::Unknown => was_stored(Some(false), &|other| self.unknown_to(call, other)),
             Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
             Returned::NoResult => {
@@ -119,7 +117,8 @@ impl Checks<'_> {
             Returned::Unavailable => !undisturbed || frozen || self.ran_out_of_time(at, call),
             // `redemptions` checks these.
             Returned::TokenUsed | Returned::TokenUnknown => self.call_plan(call).token.is_some(),
-            Returned::Otherwise(_) => false,
+            // All these calls have one key, so none meets a key in use.
+            Returned::InUse | Returned::Otherwise(_) => false,
         };
         if !is_true {
             return self.broken(TRUE_ANSWER, at, [call]);
