@@ -56,6 +56,7 @@ async fn is_unavailable_while_frozen<DB: Server>(
     };
     pay(MAX_WAIT, 1).await.unwrap();
     let other = options().connect(url).await.unwrap();
+    is_idle(&pool).await;
     freeze().unwrap();
     // The threads of MariaDB stop one after the other.
     while timeout(Duration::from_secs(1), other.execute("SELECT 1"))
@@ -89,6 +90,7 @@ async fn a_call_that_is_dropped_during_begin_leaves_no_transaction_in_the_pool()
     let pool = options().max_connections(1).connect(&url).await.unwrap();
     let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
     pool.execute(table).await.unwrap();
+    is_idle(&pool).await;
     server.pause().unwrap();
     let handle = within(MAX_WAIT);
     let call = paying(&handle, 1).run_in_new(&pool, Retry::with_row(), async |_: &mut _| {
@@ -151,6 +153,13 @@ async fn pay(handle: &Idempotency, pool: &Pool<Postgres>, order: u32) -> Result<
     call.replay()
         .run_in_new(pool, Retry::with_row(), body)
         .await
+}
+
+/// Waits until the connection is back in its pool, so that the next message on it is `BEGIN`.
+async fn is_idle<DB: Server>(pool: &Pool<DB>) {
+    while pool.num_idle() == 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 fn paying(handle: &Idempotency, order: u32) -> GuardedCall {
