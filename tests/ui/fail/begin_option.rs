@@ -1,4 +1,4 @@
-use idempotence::sql::sqlx::{self, SqlitePool};
+use idempotence::sql::sqlx::{self, PgPool};
 use idempotence::{Error, idempotent};
 
 #[derive(Debug, thiserror::Error)]
@@ -13,13 +13,13 @@ enum PayError {
 struct Upload;
 
 #[idempotent(key = "order_no", ttl = "7d", begin = pool, tx = tx)]
-async fn moved(pool: &SqlitePool, order_no: u64, file: Upload) -> Result<(), PayError> {
+async fn moved(pool: &PgPool, order_no: u64, file: Upload) -> Result<(), PayError> {
     drop((tx, file));
     Ok(())
 }
 
 #[idempotent(key = "order_no", ttl = "7d", begin = pool, tx = tx)]
-async fn no_conversion(pool: &SqlitePool, order_no: u64) -> Result<(), Error> {
+async fn no_conversion(pool: &PgPool, order_no: u64) -> Result<(), Error> {
     drop(tx);
     Ok(())
 }
@@ -31,12 +31,12 @@ async fn no_pool(order_no: u64) -> Result<(), PayError> {
 }
 
 #[idempotent(key = "order_no", ttl = "7d", begin = "pool", tx = tx)]
-async fn text(pool: &SqlitePool, order_no: u64) -> Result<(), PayError> {
+async fn text(pool: &PgPool, order_no: u64) -> Result<(), PayError> {
     Ok(())
 }
 
 #[idempotent(key = "order_no", ttl = "7d", begin = pool)]
-async fn no_name(pool: &SqlitePool, order_no: u64) -> Result<(), PayError> {
+async fn no_name(pool: &PgPool, order_no: u64) -> Result<(), PayError> {
     Ok(())
 }
 
@@ -46,16 +46,16 @@ async fn nothing_to_retry(order_no: u64) -> Result<(), PayError> {
 }
 
 #[idempotent(key = "order_no", ttl = "7d", begin = pool, tx = order_no)]
-async fn an_argument(pool: &SqlitePool, order_no: u64) -> Result<(), PayError> {
+async fn an_argument(pool: &PgPool, order_no: u64) -> Result<(), PayError> {
     Ok(())
 }
 
 #[idempotent(key = "order_no", ttl = "7d", replay = true, replay_err = |_| true, begin = pool, tx = tx)]
-async fn stored_errors(pool: &SqlitePool, order_no: u64) -> Result<(), PayError> {
+async fn stored_errors(pool: &PgPool, order_no: u64) -> Result<(), PayError> {
     Ok(())
 }
 
-struct Shop(SqlitePool);
+struct Shop(PgPool);
 
 impl Shop {
     #[idempotent(key = "order_no", ttl = "7d", begin = self.0, tx = tx)]
