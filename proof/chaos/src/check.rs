@@ -153,6 +153,7 @@ impl Checking<'_> {
             };
             let excused = self.timeline.was_interrupted(first, at)
                 || self.timeline.may_be_delayed(first, at)
+                || self.timeline.ended_in_silence(first)
                 || store_was_silent_for_the_lease(first, at);
             if excused {
                 self.verdict.figures.second_effects += usize::from(second.effect().is_some());

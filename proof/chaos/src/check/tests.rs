@@ -198,6 +198,24 @@ fn a_success_that_a_kill_may_have_kept_from_the_store_is_excused_in_the_backgrou
 }
 
 #[test]
+fn a_success_that_a_silent_store_may_have_missed_is_excused_in_the_background() {
+    for (process, broken) in [(2, &[][..]), (1, &[Rule::NothingLost, Rule::NoSecondRun])] {
+        let other = Call { process, number: 1 };
+        let key = Key { number: 9, ..PAY };
+        let refused = HistoryEvent::Answered(other, key, Answer::Unavailable);
+        let again = history()
+            .success(process, PAY, 100, 200)
+            .at(201, HistoryEvent::Called(other, key))
+            .at(1201, refused)
+            .success(3, PAY, 1300, 1400);
+        let mut found = again.violations(&[3]);
+        found.sort_unstable_by(|one, other| other.cmp(one));
+        found.dedup();
+        assert_eq!(found, broken);
+    }
+}
+
+#[test]
 fn a_second_body_with_release_false_is_always_found() {
     let killed = history()
         .body(1, COUPON, 100)

@@ -52,6 +52,8 @@ pub(super) struct Process {
     /// When the process last noted that it runs.
     awake: Option<Micros>,
     pauses: Vec<(Micros, Micros)>,
+    /// When calls were refused because the store had not answered for the deadline.
+    silences: Vec<Micros>,
 }
 
 impl Timeline {
@@ -80,6 +82,9 @@ impl Timeline {
                     trace(&mut traces, call, key, at).ended = Some(at);
                 }
                 HistoryEvent::Answered(call, key, answer) => {
+                    if answer == Answer::Unavailable {
+                        timeline.process(call.process).silences.push(at);
+                    }
                     trace(&mut traces, call, key, at).answer = Some((at, answer));
                 }
                 HistoryEvent::Unrecorded(call) => {
@@ -201,7 +206,23 @@ impl Timeline {
                 || self.delays_of(trace, ended, until).next().is_some()
         };
         let in_background = settles_in_background(trace.call.process);
-        !trace.unrecorded && answered - ended < RECORDED_WITHIN && !(in_background && may_be_lost())
+        !trace.unrecorded
+            && answered - ended < RECORDED_WITHIN
+            && !(in_background && may_be_lost())
+            && !self.ended_in_silence(trace)
+    }
+
+    /// Whether the end of the call was sent in the background while the store did not answer its process: another call of the process
+    /// was refused. Then the lease may have ended before the store had the end. A busy server is silent without a planned fault.
+    pub(super) fn ended_in_silence(&self, trace: &Trace) -> bool {
+        let process = self.processes.get(&trace.call.process);
+        let silences = process.map_or(&[][..], |process| &process.silences);
+        settles_in_background(trace.call.process)
+            && trace.answered().is_some_and(|answered| {
+                silences
+                    .iter()
+                    .any(|at| (answered..answered + 2 * DEADLINE).contains(at))
+            })
     }
 
     fn delays_of(&self, trace: &Trace, from: Micros, to: Micros) -> impl Iterator<Item = &Delay> {
