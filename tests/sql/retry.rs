@@ -4,6 +4,7 @@ mod begun;
 mod databases;
 mod every;
 mod mariadb;
+mod scripted;
 mod servers;
 mod silent;
 mod sqlite;

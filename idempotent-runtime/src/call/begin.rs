@@ -98,7 +98,7 @@ impl<P: TransactionPool> Begin<P> {
                 Ok(mut tx) => match self.held.claim(&mut tx, self.remaining_wait()).await {
                     Ok(()) => return Ok(tx),
                     Err(Unclaimed { refusal, record }) => {
-                        self.is_rolled_back(tx).await;
+                        self.roll_back(tx).await;
                         let error = refusal.plain_error();
                         if error.is_some_and(|error| self.allows(error)) && self.pause().await {
                             continue;
@@ -193,9 +193,9 @@ impl<P: TransactionPool> Begin<P> {
     {
         let end = answers.end_of(self.held.call(), &outcome);
         if !end.success {
-            // After a rollback that was answered, a lost connection is one to another service, whose work may be done.
-            let is_connected = self.is_rolled_back(tx).await;
-            let allows = |cause| self.allows(cause) && (!is_connected || is_retryable(cause));
+            // Unless the rollback fails, a lost connection may be one to another service, whose work may be done.
+            let is_lost = matches!(self.roll_back(tx).await, Some(Err(_)));
+            let allows = |cause| self.allows(cause) && (is_lost || is_retryable(cause));
             return Err(Uncommitted {
                 is_retryable: outcome.cause().is_some_and(allows),
                 outcome: Ok(outcome),
@@ -204,7 +204,7 @@ impl<P: TransactionPool> Begin<P> {
         let record = match self.held.write_end(&end, &mut tx).await {
             Ok(record) => record,
             Err(error) => {
-                self.is_rolled_back(tx).await;
+                self.roll_back(tx).await;
                 return Err(Uncommitted {
                     is_retryable: self.allows(&error),
                     outcome: Err(error),
@@ -257,9 +257,10 @@ impl<P: TransactionPool> Begin<P> {
         }
     }
 
-    /// Whether the transaction is rolled back. If the database stays silent, the connection is given up, and the server rolls back.
-    async fn is_rolled_back(&self, tx: P::Transaction) -> bool {
-        matches!(within(self.limit, P::roll_back(tx)).await, Some(Ok(())))
+    /// Rolls the transaction back. `None`: there is no answer yet. Such a connection is used for no other call before the transaction has
+    /// ended: the library closes it, or waits for the answer.
+    async fn roll_back(&self, tx: P::Transaction) -> Option<Result<(), P::Error>> {
+        within(self.limit, P::roll_back(tx)).await
     }
 
     /// Ends a call that has no other attempt.

@@ -1,0 +1,177 @@
+//! Calls whose guard begins the transaction, on a pool whose database answers as a test says. The time of these tests is paused.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
+use idempotent_sql::sql::Retry;
+use idempotent_sql::sql::driver::{
+    ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value,
+};
+use tokio::time::sleep;
+
+use crate::retry::{HOUR, Runs};
+
+/// The deadline of the handle.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error(transparent)]
+    Guard(#[from] Error),
+    #[error("lost")]
+    Lost(#[from] io::Error),
+}
+
+/// What a database answers.
+#[derive(Clone, Copy, Default)]
+enum Answer {
+    #[default]
+    Done,
+    Lost,
+    Late(Duration),
+    Never,
+}
+
+impl Answer {
+    async fn get(self) -> io::Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Lost => Err(reset()),
+            Self::Late(time) => {
+                sleep(time).await;
+                Ok(())
+            }
+            Self::Never => pending().await,
+        }
+    }
+}
+
+/// The answers of a database. Each gets the number of such messages before it.
+struct Script {
+    begin: fn(u32) -> Answer,
+    statement: fn(u32) -> Answer,
+    commit: fn(u32) -> Answer,
+    roll_back: fn(u32) -> Answer,
+    sent: [AtomicU32; 4],
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        let done = |_| Answer::Done;
+        Self {
+            begin: done,
+            statement: done,
+            commit: done,
+            roll_back: done,
+            sent: Default::default(),
+        }
+    }
+}
+
+impl Script {
+    async fn answer(&self, kind: usize, answer: fn(u32) -> Answer) -> io::Result<()> {
+        let before = self.sent[kind].fetch_add(1, Ordering::SeqCst);
+        answer(before).get().await
+    }
+}
+
+#[derive(Clone)]
+struct Scripted(Arc<Script>);
+
+impl Scripted {
+    fn new(script: Script) -> Self {
+        Self(Arc::new(script))
+    }
+}
+
+impl TransactionPool for Scripted {
+    type Transaction = Self;
+    type Error = io::Error;
+
+    async fn begin(&self) -> Result<Self, DriverError> {
+        let begun = self.0.answer(0, self.0.begin).await;
+        begun.map_err(DriverError::lost)?;
+        Ok(self.clone())
+    }
+
+    async fn commit(Self(script): Self) -> io::Result<()> {
+        script.answer(2, script.commit).await
+    }
+
+    async fn roll_back(Self(script): Self) -> io::Result<()> {
+        script.answer(3, script.roll_back).await
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.0).addr())
+    }
+}
+
+impl Driver for Scripted {
+    type Connection = Self;
+
+    fn connection(&mut self) -> &mut Self {
+        self
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::MySql
+    }
+
+    async fn execute(&mut self, _: &str, _: &[Value<'_>]) -> Result<u64, DriverError> {
+        let answer = self.0.answer(1, self.0.statement).await;
+        answer.map(|()| 1).map_err(DriverError::lost)
+    }
+
+    async fn first_row(
+        &mut self,
+        _: &str,
+        _: &[Value<'_>],
+        _: &[ColumnType],
+    ) -> Result<Option<Vec<Field>>, DriverError> {
+        Ok(None)
+    }
+
+    async fn execute_all(&mut self, _: &str) -> Result<(), DriverError> {
+        Ok(())
+    }
+}
+
+/// The provider that the body calls has lost the connection, and may have done its work.
+#[tokio::test(start_paused = true)]
+async fn a_lost_provider_is_called_once_although_the_rollback_is_slow() {
+    let late: fn(u32) -> Answer = |_| Answer::Late(2 * DEADLINE);
+    for (roll_back, expected) in [
+        (late, 1),
+        (|_| Answer::Never, 1),
+        (|_| Answer::Done, 1),
+        // The database has lost the connection, too, so the error may be its own.
+        (|_| Answer::Lost, 2),
+    ] {
+        let script = Script {
+            roll_back,
+            ..Script::default()
+        };
+        let (pool, runs) = (Scripted::new(script), Runs::default());
+        let body = async |_: &mut Scripted| match runs.one() {
+            1 => Err(Trouble::Lost(reset())),
+            run => Ok(run),
+        };
+        let paid = paying().run_in_new(&pool, Retry::with_row(), body).await;
+        assert_eq!((paid.is_ok(), runs.count()), (expected == 2, expected));
+    }
+}
+
+fn reset() -> io::Error {
+    io::ErrorKind::ConnectionReset.into()
+}
+
+fn paying() -> GuardedCall {
+    let handle = Idempotency::builder(MemoryStore::new()).deadline(DEADLINE);
+    let handle = handle.build().unwrap();
+    handle.call("orders.pay").key(&7).ttl(HOUR)
+}
