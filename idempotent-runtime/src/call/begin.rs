@@ -26,7 +26,7 @@ use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::retry::TransactionAttempts;
 use crate::sql::{Retry, TxOutcome, is_outcome_unknown, is_retryable, is_retryable_with_row};
-use crate::store::rows::DEFAULT_ROW_WAIT;
+use crate::store::rows::row_wait;
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Call {
@@ -278,7 +278,7 @@ impl<P: TransactionPool> Begin<P> {
     /// Waits until no equal call of this process runs, without a connection.
     async fn wait_for_turn(&mut self, database: usize) -> Result<(), Refusal> {
         let call = Arc::clone(self.held.call());
-        let (began, wait) = (Instant::now(), call.policy.wait.unwrap_or(DEFAULT_ROW_WAIT));
+        let (began, wait) = (Instant::now(), row_wait(call.policy.wait));
         let turn = Turn::wait(
             call.shared.turns(),
             (database, Arc::from(self.held.key().as_str())),
@@ -303,11 +303,8 @@ impl<P: TransactionPool> Begin<P> {
         if self.waited.is_zero() {
             return wait;
         }
-        let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-        Some(
-            wait.saturating_sub(self.waited)
-                .max(Duration::from_millis(1)),
-        )
+        let remaining = row_wait(wait).saturating_sub(self.waited);
+        Some(remaining.max(Duration::from_millis(1)))
     }
 
     /// The refusal of an attempt. If an earlier attempt may be committed, it does not say that nothing was done.

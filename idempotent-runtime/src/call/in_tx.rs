@@ -26,7 +26,7 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
-use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim, Rows};
+use crate::store::rows::{Row, RowClaim, Rows, row_wait};
 use crate::store::{Key, StoreError, StoreErrorKind};
 use crate::world::Moment;
 
@@ -152,8 +152,8 @@ impl InTx {
         }
         let began = Instant::now();
         let limit = self.limit.map(|limit| {
-            let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-            limit.saturating_add(wait).saturating_add(ROUNDED_WAIT)
+            let wait = row_wait(wait).saturating_add(ROUNDED_WAIT);
+            limit.saturating_add(wait)
         });
         let claim = within(limit, tx.claim(self.row.written(), wait));
         let mut found = None;

@@ -150,7 +150,7 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 const DEFAULT_CAP: Duration = Duration::from_hours(1);
 /// The shortest time to live that a store accepts.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_millis(1);
-const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+pub(crate) const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 const SHORTEST_GRACE: Duration = Duration::from_millis(250);
 const LONGEST_GRACE: Duration = Duration::from_secs(5);
 

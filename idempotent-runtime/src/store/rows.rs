@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
 use crate::error::store::StoreError;
+use crate::policy::times;
 
 /// A transaction, or a connection in a transaction, that writes rows. The caller commits it.
 #[diagnostic::on_unimplemented(
@@ -38,6 +39,11 @@ pub trait Rows: Send {
 
 /// How long a duplicate waits for an open transaction that holds its key, unless `wait` sets another time.
 pub(crate) const DEFAULT_ROW_WAIT: Duration = Duration::from_secs(5);
+
+/// How long a duplicate with the option `wait` waits for an open transaction that holds its key. An instant so far away exists.
+pub(crate) fn row_wait(wait: Option<Duration>) -> Duration {
+    wait.unwrap_or(DEFAULT_ROW_WAIT).min(times::LONGEST)
+}
 
 /// The row of one call.
 #[derive(Debug, Clone, Copy)]

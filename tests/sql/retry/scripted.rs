@@ -166,6 +166,19 @@ async fn a_lost_provider_is_called_once_although_the_rollback_is_slow() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_with_the_longest_wait_runs() {
+    let pool = Scripted::new(Script::default());
+    let call = paying().wait(Duration::MAX);
+    call.run_in_new(&pool, Retry::with_row(), done)
+        .await
+        .unwrap();
+}
+
+async fn done(_: &mut Scripted) -> Result<(), Trouble> {
+    Ok(())
+}
+
 fn reset() -> io::Error {
     io::ErrorKind::ConnectionReset.into()
 }

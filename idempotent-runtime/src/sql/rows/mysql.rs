@@ -21,7 +21,7 @@ use idempotent_driver::sql::driver::{ColumnType, Driver, DriverError, Field, Val
 use tokio::time::Instant;
 
 use crate::sql::time::micros;
-use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
+use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim, row_wait};
 
 /// On MariaDB this fails if the transaction has ended, because the expiry is then NULL, which the column refuses in every
 /// `sql_mode`. An `INSERT … SELECT … WHERE @@in_transaction` would cost the server a twentieth more of a whole transaction.
@@ -102,8 +102,7 @@ pub(super) async fn claim<C: Driver>(
         }
         Err(error) if number(&error) == NOT_NULL => Ok(RowClaim::NoTransaction),
         Err(error) if number(&error) == DUPLICATE_KEY => {
-            let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-            let remaining = wait.saturating_sub(began.elapsed());
+            let remaining = row_wait(wait).saturating_sub(began.elapsed());
             resolve_duplicate(connection, row, remaining).await
         }
         Err(error) => Err(error),

@@ -12,7 +12,7 @@ use idempotent_driver::sql::driver::ColumnType::{Bytes as BytesColumn, Integer, 
 use idempotent_driver::sql::driver::{Driver, DriverError, Value};
 
 use crate::sql::time::micros;
-use crate::store::rows::{DEFAULT_ROW_WAIT, Row, RowClaim};
+use crate::store::rows::{Row, RowClaim, row_wait};
 
 /// Whether the transaction is READ COMMITTED and gets the advisory lock of the key $1, or has it already.
 macro_rules! lock {
@@ -84,8 +84,7 @@ pub(super) async fn claim<C: Driver>(
     if is_locked && insert(connection, CLAIM_LOCKED, row).await? {
         return Ok(RowClaim::Claimed);
     }
-    let wait = wait.unwrap_or(DEFAULT_ROW_WAIT);
-    let wait = wait.as_millis().clamp(1, MAX_LOCK_TIMEOUT);
+    let wait = row_wait(wait).as_millis().clamp(1, MAX_LOCK_TIMEOUT);
     let wait_for_lock = format!(
         "SAVEPOINT idempotence; SET LOCAL lock_timeout = {wait}; \
          SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
