@@ -26,7 +26,7 @@ use crate::record::kept::Kept;
 use crate::record::owner::Owner;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
-use crate::store::rows::{Row, RowClaim, Rows, row_wait};
+use crate::store::rows::{Row, RowClaim, Rows};
 use crate::store::{Key, StoreError, StoreErrorKind};
 use crate::world::Moment;
 
@@ -151,10 +151,8 @@ impl InTx {
             return Ok(());
         }
         let began = Instant::now();
-        let limit = self.limit.map(|limit| {
-            let wait = row_wait(wait).saturating_add(ROUNDED_WAIT);
-            limit.saturating_add(wait)
-        });
+        let longest_wait = tx.longest_wait(wait).saturating_add(ROUNDED_WAIT);
+        let limit = self.limit.map(|limit| limit.saturating_add(longest_wait));
         let claim = within(limit, tx.claim(self.row.written(), wait));
         let mut found = None;
         let refusal = match claim.instrument(call.span.clone()).await {

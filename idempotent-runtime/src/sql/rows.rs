@@ -10,7 +10,7 @@ use idempotent_driver::sql::driver::{Dialect, Driver, DriverError, Value};
 
 use crate::sql::time::micros;
 use crate::store::StoreError;
-use crate::store::rows::{Row, RowClaim, Rows};
+use crate::store::rows::{Row, RowClaim, Rows, row_wait};
 
 mod mysql;
 mod postgres;
@@ -29,6 +29,13 @@ impl<T: Driver> Rows for T {
         let dialect = self.dialect();
         let claim = claim(self, row, wait);
         async move { claim.await.map_err(|error| failed(error, dialect)) }.boxed()
+    }
+
+    fn longest_wait(&self, wait: Option<Duration>) -> Duration {
+        match self.dialect() {
+            Dialect::MySql => mysql::longest_wait(wait),
+            Dialect::Postgres | Dialect::Sqlite => row_wait(wait),
+        }
     }
 
     fn replace<'a>(

@@ -26,6 +26,11 @@ pub trait Rows: Send {
         wait: Option<Duration>,
     ) -> BoxFuture<'a, Result<RowClaim, StoreError>>;
 
+    /// How long a claim may wait for an open transaction: `wait`, or longer on a database that does not read it.
+    fn longest_wait(&self, wait: Option<Duration>) -> Duration {
+        row_wait(wait)
+    }
+
     /// Replaces the row's value by `value`, with the row's `ttl` from now on. Returns whether the row existed.
     fn replace<'a>(
         &'a mut self,

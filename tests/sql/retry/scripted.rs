@@ -17,6 +17,7 @@ use crate::retry::{HOUR, Runs};
 
 /// The deadline of the handle.
 const DEADLINE: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
@@ -166,6 +167,27 @@ async fn a_lost_provider_is_called_once_although_the_rollback_is_slow() {
     }
 }
 
+/// MySQL waits for an open transaction for 50 s, whatever `wait` says.
+#[tokio::test(start_paused = true)]
+async fn a_claim_waits_as_long_as_mysql_does_and_not_for_ever() {
+    let late: fn(u32) -> Answer = |sent| match sent {
+        0 => Answer::Late(Duration::from_secs(50)),
+        _ => Answer::Done,
+    };
+    let never = |_| Answer::Never;
+    for (statement, expected) in [(late, true), (never, false)] {
+        let script = Script {
+            statement,
+            ..Script::default()
+        };
+        let pool = Scripted::new(script);
+        let call = paying().wait(MILLISECOND);
+        let paid = call.run_in_new(&pool, Retry::with_row(), done).await;
+        assert_eq!(paid.is_ok(), expected, "{paid:?}");
+        assert_eq!(is_unavailable(&paid), !expected, "{paid:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_with_the_longest_wait_runs() {
     let pool = Scripted::new(Script::default());
@@ -177,6 +199,10 @@ async fn a_call_with_the_longest_wait_runs() {
 
 async fn done(_: &mut Scripted) -> Result<(), Trouble> {
     Ok(())
+}
+
+fn is_unavailable(paid: &Result<(), Trouble>) -> bool {
+    matches!(paid, Err(Trouble::Guard(Error::Unavailable(_))))
 }
 
 fn reset() -> io::Error {

@@ -76,6 +76,11 @@ pub(super) fn remove(row: Row<'_>) -> (&'static str, [Value<'_>; 2]) {
     )
 }
 
+/// How long a claim may wait. MySQL does not read `wait`, and a driver does not say whether its server is MariaDB.
+pub(super) fn longest_wait(wait: Option<Duration>) -> Duration {
+    row_wait(wait).max(INNODB_LOCK_WAIT_TIMEOUT)
+}
+
 /// 1 round trip, 2 for a duplicate and for a call that runs after a wait, and 3 for a duplicate whose wait timed out and
 /// for a call that replaces an expired row.
 pub(super) async fn claim<C: Driver>(
@@ -211,5 +216,7 @@ const NOT_NULL: u16 = 1048;
 const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const LOCK_NOWAIT: u16 = 3572;
+/// The `innodb_lock_wait_timeout` of a server with the default settings.
+const INNODB_LOCK_WAIT_TIMEOUT: Duration = Duration::from_secs(50);
 /// The longest `innodb_lock_wait_timeout`, in seconds.
 const MAX_LOCK_WAIT_TIMEOUT: u64 = 1_073_741_824;
