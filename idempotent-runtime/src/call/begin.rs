@@ -107,6 +107,10 @@ impl<P: TransactionPool> Begin<P> {
                     }
                 },
                 Err(error) => {
+                    // Only the row shows whether the earlier attempt is committed.
+                    if self.has_lost_commit && self.pause().await {
+                        continue;
+                    }
                     let site = self.held.call().site.clone();
                     (Error::store(site, error).into(), None)
                 }
@@ -244,9 +248,10 @@ impl<P: TransactionPool> Begin<P> {
                     Ok(tx) => return Some(tx),
                     Err(error) => error,
                 };
-                let is_lost = is_retryable_with_row(&error);
+                // After a lost `COMMIT`, another attempt begins again.
+                let repeats = is_retryable_with_row(&error) && !self.has_lost_commit;
                 failure = Some(begin_failed(error).into());
-                if !is_lost || !self.pause().await {
+                if !repeats || !self.pause().await {
                     return None;
                 }
             }

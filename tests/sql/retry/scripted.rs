@@ -11,7 +11,7 @@ use idempotent_sql::sql::Retry;
 use idempotent_sql::sql::driver::{
     ColumnType, Dialect, Driver, DriverError, Field, TransactionPool, Value,
 };
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::retry::{HOUR, Runs};
 
@@ -165,6 +165,51 @@ async fn a_lost_provider_is_called_once_although_the_rollback_is_slow() {
         let paid = paying().run_in_new(&pool, Retry::with_row(), body).await;
         assert_eq!((paid.is_ok(), runs.count()), (expected == 2, expected));
     }
+}
+
+/// A server that restarts.
+#[tokio::test(start_paused = true)]
+async fn after_a_lost_commit_a_server_that_is_down_is_asked_again() {
+    let restarts: fn(u32) -> Answer = |begun| match begun {
+        1..7 => Answer::Lost,
+        7 => Answer::Never,
+        _ => Answer::Done,
+    };
+    let stays_down = |begun| match begun {
+        0 => Answer::Done,
+        _ => Answer::Lost,
+    };
+    for (begin, expected) in [(restarts, true), (stays_down, false)] {
+        let commit = |committed| match committed {
+            0 => Answer::Lost,
+            _ => Answer::Done,
+        };
+        let script = Script {
+            begin,
+            commit,
+            ..Script::default()
+        };
+        let pool = Scripted::new(script);
+        let paid = paying().run_in_new(&pool, Retry::with_row(), done).await;
+        match paid {
+            Ok(()) => assert!(expected),
+            Err(Trouble::Guard(Error::LeaseLost(_))) => assert!(!expected),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Nothing was done, so the caller need not wait.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_down_is_unavailable_after_the_deadline() {
+    let script = Script {
+        begin: |_| Answer::Lost,
+        ..Script::default()
+    };
+    let (pool, began) = (Scripted::new(script), Instant::now());
+    let paid = paying().run_in_new(&pool, Retry::with_row(), done).await;
+    assert!(is_unavailable(&paid), "{paid:?}");
+    assert!(began.elapsed() <= DEADLINE + MILLISECOND);
 }
 
 /// MySQL waits for an open transaction for 50 s, whatever `wait` says.
