@@ -26,7 +26,7 @@ use crate::protocol::turns::{Turn, Waited};
 use crate::result::replay_mode::ReplayMode;
 use crate::sql::retry::TransactionAttempts;
 use crate::sql::{Retry, TxOutcome, is_outcome_unknown, is_retryable, is_retryable_with_row};
-use crate::store::rows::row_wait;
+use crate::store::rows::{DEFAULT_ROW_WAIT, row_wait};
 use crate::store::{StoreError, StoreErrorKind};
 
 impl Call {
@@ -215,7 +215,11 @@ impl<P: TransactionPool> Begin<P> {
                 });
             }
         };
-        match within(self.limit, P::commit(tx)).await {
+        // A `COMMIT` that is given up may still be applied, so nothing is gained by giving it up early.
+        let limit = self
+            .limit
+            .map(|limit| limit.saturating_add(DEFAULT_ROW_WAIT));
+        match within(limit, P::commit(tx)).await {
             Some(Ok(())) => {}
             Some(Err(error)) => {
                 self.has_lost_commit |= is_outcome_unknown(&error);

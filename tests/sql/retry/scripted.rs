@@ -212,6 +212,30 @@ async fn a_server_that_is_down_is_unavailable_after_the_deadline() {
     assert!(began.elapsed() <= DEADLINE + MILLISECOND);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_commit_may_be_slower_than_the_deadline() {
+    let script = Script {
+        commit: |_| Answer::Late(5 * DEADLINE),
+        ..Script::default()
+    };
+    let pool = Scripted::new(script);
+    let policy = Retry::with_row().tries(1);
+    paying().run_in_new(&pool, policy, done).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_commit_without_an_answer_ends() {
+    let script = Script {
+        commit: |_| Answer::Never,
+        ..Script::default()
+    };
+    let pool = Scripted::new(script);
+    let policy = Retry::with_row().tries(1);
+    let paid = paying().run_in_new(&pool, policy, done).await;
+    let is_lost = matches!(paid, Err(Trouble::Guard(Error::LeaseLost(_))));
+    assert!(is_lost, "{paid:?}");
+}
+
 /// MySQL waits for an open transaction for 50 s, whatever `wait` says.
 #[tokio::test(start_paused = true)]
 async fn a_claim_waits_as_long_as_mysql_does_and_not_for_ever() {
