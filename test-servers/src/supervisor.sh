@@ -27,6 +27,10 @@ pause() {
   [ "$server" ] || return
   kill -STOP "$server"
   kill -STOP $(family)
+  # The threads of a process stop one after the other.
+  for process in $(family); do
+    while grep -qs '^State:[[:space:]]*[RSD]' /proc/"$process"/task/*/status; do :; done
+  done
 }
 run() {
   set --
