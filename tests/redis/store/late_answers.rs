@@ -9,8 +9,8 @@ use idempotent_runtime::Store as _;
 
 use crate::store::servers::{DONE, TTL, key, send};
 
-/// Longer than the client of the cluster waits for a node before it sends a command again.
-const LATE: Duration = Duration::from_millis(700);
+/// Much longer than the client of the cluster waits for a node before it sends a command again.
+const LATE: Duration = Duration::from_secs(3);
 
 /// A cluster of one node, whose clients reach it through the proxy.
 async fn behind_a_proxy() -> (RedisCluster, RedisProxy) {
@@ -36,7 +36,7 @@ async fn a_command_to_a_late_node_is_sent_again_without_another_command() {
     let store = store_at(&proxy).await;
     let key = key();
     store.claim(&key, &DONE, TTL).await.unwrap();
-    proxy.plan(Direction::Request, 0, ProxyFault::Delay(LATE));
+    proxy.plan(Direction::Reply, 0, ProxyFault::Delay(LATE));
     let entry = store.get(&key).await.unwrap();
     assert_eq!(entry.unwrap().value, DONE);
     assert!(proxy.traffic().fault_applied);
@@ -50,8 +50,9 @@ async fn a_listing_of_a_late_node_is_asked_again_without_another_command() {
     let key = key();
     store.claim(&key, &DONE, TTL).await.unwrap();
     // The first command asks for the masters, and the second for the keys.
-    proxy.plan(Direction::Request, 1, ProxyFault::Delay(LATE));
+    proxy.plan(Direction::Reply, 1, ProxyFault::Delay(LATE));
     let page = store.list(&key, None, 10).await.unwrap().unwrap();
     assert_eq!(page.records.len(), 1);
     assert!(proxy.traffic().fault_applied);
+    assert!(proxy.traffic().requests > 2, "{:?}", proxy.traffic());
 }
