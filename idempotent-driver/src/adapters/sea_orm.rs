@@ -63,7 +63,8 @@ macro_rules! driver {
 driver!(DatabaseTransaction);
 driver!(&DatabaseTransaction);
 
-/// It shows nothing by which two pools differ without the features of SeaORM for each database.
+/// It shows nothing by which two pools differ without the features of SeaORM for each database. SeaORM takes a connection and begins in one
+/// step, so a call that is refused at its deadline leaves a task that waits for a connection as long as the pool says.
 impl TransactionPool for DatabaseConnection {
     type Transaction = DatabaseTransaction;
     type Error = DbErr;
