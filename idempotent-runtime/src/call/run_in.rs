@@ -116,8 +116,12 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the [deadline](crate::Builder::deadline) of the handle,
     /// which includes the time for a connection of the pool; if a statement of the row has no answer for so long, that of a claim also for
-    /// `wait`; and if `body` ignored an error that broke the transaction. Nothing is committed.
-    /// [`Error::LeaseLost`](crate::Error::LeaseLost) if the `COMMIT` has no answer within the deadline: make the same call again.
+    /// `wait` (on MySQL and MariaDB for at least 50 s, because MySQL does not read `wait`); and if the `body` of a guarded call ignored an
+    /// error that broke the transaction. Nothing is committed. A call that is not guarded, as with `when(false)`, does not notice such an error.
+    ///
+    /// A `COMMIT` may take 5 s longer than the deadline. Without an answer the call runs again as `policy` says: without `replay` it may
+    /// find its own row, and return [`Error::AlreadyDone`](crate::Error::AlreadyDone). If there is no other attempt, or the database does
+    /// not answer again, [`Error::LeaseLost`](crate::Error::LeaseLost): make the same call again.
     /// The statements of `body` have no limit, and SQLite, which always answers, has none.
     ///
     /// # Cancellation
