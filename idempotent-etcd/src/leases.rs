@@ -47,6 +47,15 @@ struct Slot {
     next: Option<SharedAnswer<Granted>>,
 }
 
+impl Slot {
+    /// Whether a claim with this time to live may wait for the next lease, and has not read the answer.
+    fn is_awaited(&self, ttl: Duration) -> bool {
+        let is_useful = |answer: Result<Granted, _>| answer.is_ok_and(|next| next.remains() >= ttl);
+        let next = self.next.as_ref();
+        next.is_some_and(|next| next.peek().is_none_or(is_useful))
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Granted {
     id: i64,
@@ -86,7 +95,7 @@ impl Leases {
         let (window, seconds) = times(ttl);
         let mut slots = self.slots();
         if slots.len() > MANY {
-            slots.retain(|_, slot| slot.next.as_ref().is_some_and(|next| next.peek().is_none()));
+            slots.retain(|seconds, slot| slot.is_awaited(Duration::from_secs(*seconds)));
         }
         let slot = slots.entry(seconds).or_default();
         if let Some(answer) = slot.next.as_ref().and_then(SharedAnswer::peek) {
@@ -109,9 +118,11 @@ impl Leases {
         newest.map_or_else(|| Err(next.clone()), |(id, _)| Ok(id))
     }
 
-    /// Forgets all leases: the server no longer has one of them.
-    pub(crate) fn forget(&self) {
-        self.slots().clear();
+    /// Forgets leases of which the server no longer has one. Newer leases stay.
+    pub(crate) fn forget(&self, gone: &[i64]) {
+        for slot in self.slots().values_mut() {
+            slot.newest.take_if(|newest| gone.contains(&newest.id));
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
@@ -156,7 +167,71 @@ fn unsent(status: &Status) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use super::*;
+    use crate::scripted;
+
+    /// Leases of so many days are shared for many minutes.
+    fn days(days: u64) -> Duration {
+        Duration::from_hours(24 * days)
+    }
+
+    fn granted(id: i64, ttl: Duration) -> Granted {
+        Granted {
+            id,
+            lasts: 2 * ttl,
+            asked: (Instant::now(), SystemTime::now()),
+        }
+    }
+
+    async fn leases() -> Leases {
+        let (client, _) = scripted::client(None).await;
+        Leases::new(Arc::new(client))
+    }
+
+    impl Leases {
+        fn put(&self, ttl: Duration, slot: Slot) {
+            self.slots().insert(times(ttl).1, slot);
+        }
+
+        fn newest(&self, id: i64, ttl: Duration) {
+            let newest = Some(granted(id, ttl));
+            self.put(ttl, Slot { newest, next: None });
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_lease_that_the_server_no_longer_has_is_forgotten() {
+        let leases = leases().await;
+        leases.newest(1, days(100));
+        leases.newest(2, days(200));
+        leases.forget(&[1]);
+        assert!(leases.granted(days(100)).is_err());
+        assert_eq!(leases.granted(days(200)).ok(), Some(2));
+
+        // Another claim learns late that the first lease is gone.
+        leases.newest(3, days(100));
+        leases.forget(&[1]);
+        assert_eq!(leases.granted(days(100)).ok(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_kept_until_the_claim_that_waits_for_it_has_read_it() {
+        let leases = leases().await;
+        let all = || (1..).map(days).skip(100).take(2 * MANY);
+        for ttl in all() {
+            let lease = ready(Ok(granted(1, ttl)));
+            let next = SharedAnswer::ask(&leases.client.runtime, lease);
+            next.clone().wait().await.expect("a lease");
+            let next = Some(next);
+            leases.put(ttl, Slot { newest: None, next });
+        }
+        for ttl in all() {
+            assert_eq!(leases.granted(ttl).ok(), Some(1), "{ttl:?}");
+        }
+        assert!(leases.slots().len() <= MANY + 1);
+    }
 
     #[test]
     fn a_lease_lasts_at_least_as_long_as_the_record_and_not_longer_than_the_slack_says() {

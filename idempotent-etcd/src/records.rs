@@ -86,11 +86,13 @@ impl Records {
         let place = |error: StoreError| error.place(self.place());
         for _ in 0..TRIES {
             let mut success = Vec::with_capacity(changes.len());
+            let mut leases = Vec::new();
             for (key, value, ttl) in changes {
                 let lease = match ttl {
                     Some(ttl) => Some(self.leases.lasting(*ttl).await.map_err(place)?),
                     None => None,
                 };
+                leases.extend(lease);
                 let put = value.map(|value| Op::put(key, value, lease));
                 success.push(put.unwrap_or_else(|| Op::delete(key)));
             }
@@ -115,7 +117,7 @@ impl Records {
                 return self.found_by(&status, expected).await.map(Some);
             }
             // Nothing was changed.
-            self.leases.forget();
+            self.leases.forget(&leases);
         }
         Err(self.conflict())
     }
