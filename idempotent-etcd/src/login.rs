@@ -24,8 +24,8 @@ pub(crate) struct Login {
     last: Mutex<Option<SharedAnswer<Option<Token>>>>,
 }
 
-/// How long a member has for a login: less than a new store waits, so that it asks the next member.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a member has for a login: half of the deadline of a handle, so that a call has time for a login at the next member.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Login {
     pub(crate) fn new(runtime: Handle, user: Authenticate) -> Self {
