@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::setting::{Origin, Setting};
-use super::value::{Form, SettingValue, read_permits, read_word};
+#[cfg(feature = "toml")]
+use super::value::Form;
+use super::value::{SettingValue, read_permits, read_word};
 use crate::error::closest::closest;
 use crate::policy::{OnStoreError, Policy, Release, Settle, duration};
 
@@ -19,6 +21,7 @@ macro_rules! settings {
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         /// How a file has the values of the setting `name`. `None` if there is no such setting.
+        #[cfg(feature = "toml")]
         pub(super) fn form_of(name: &str) -> Option<Form> {
             $(if name == stringify!($name) {
                 return Some(<$type>::FORM);
