@@ -143,29 +143,26 @@ impl Records {
         };
         let mut seen = None;
         if renews {
-            // A renewal that comes late would take the time back that a later one has given.
-            let item = self.read(key).await?.item;
-            seen = item.and_then(|mut item| item.remove(EXPIRES_MS));
+            seen = self.expiry_of(key).await?;
             condition += match seen {
                 Some(_) => " AND expires_ms = :seen",
                 None => " AND attribute_not_exists(expires_ms)",
             };
         }
         let sent = self.now().await?;
-        let mut values = vec![(":now", number(sent.earliest))];
-        values.extend(expected.map(|expected| (":expected", bytes(expected))));
-        values.extend(seen.map(|seen| (":seen", seen)));
+        let mut values = HashMap::from([(":now".to_owned(), number(sent.earliest))]);
+        values.extend(expected.map(|expected| (":expected".to_owned(), bytes(expected))));
+        values.extend(seen.map(|seen| (":seen".to_owned(), seen)));
         let mut sets = Vec::new();
         if !renews {
             sets.push("stored_record = :value");
-            values.push((":value", bytes(value)));
+            values.insert(":value".to_owned(), bytes(value));
         }
         if let Some(ttl) = ttl {
             let [ms, at] = self.expiry(sent, ttl);
             sets.push("expires_ms = :ms, expires_at = :at");
-            values.extend([(":ms", ms), (":at", at)]);
+            values.extend([(":ms".to_owned(), ms), (":at".to_owned(), at)]);
         }
-        let values = values.into_iter();
         let update = self
             .client
             .update_item()
@@ -173,11 +170,7 @@ impl Records {
             .key(ID, text(key))
             .condition_expression(condition)
             .update_expression(format!("SET {}", sets.join(", ")))
-            .set_expression_attribute_values(Some(
-                values
-                    .map(|(name, value)| (name.to_owned(), value))
-                    .collect(),
-            ))
+            .set_expression_attribute_values(Some(values))
             .return_values_on_condition_check_failure(AllOld);
         let (swap, is_late) = match update.send().await {
             Ok(_) => (Swap::Done, self.clock.was_late(sent, self.margin)),
@@ -191,6 +184,12 @@ impl Records {
         };
         let may_expire_early = swap == Swap::Done && ttl.is_some() && is_late;
         Ok((!may_expire_early).then_some(swap))
+    }
+
+    /// When the record expires. A renewal replaces only this time: one that comes late would take the time back that a later one has given.
+    async fn expiry_of(&self, key: &str) -> Result<Option<AttributeValue>, StoreError> {
+        let item = self.read(key).await?.item;
+        Ok(item.and_then(|mut item| item.remove(EXPIRES_MS)))
     }
 
     /// The item of a claim, for a transaction.
