@@ -77,11 +77,11 @@ impl Refusal {
         lives: Option<Lives>,
     ) -> Self {
         let duplicate = duplicate(call, record, is_running, lives);
-        if !duplicate.is_equal() && !record.is_marked() {
+        if !duplicate.is_equal() {
             // The holder does other work, however it ends: the call comes again when the key is free.
             return Error::InProgress(duplicate).into();
         }
-        if duplicate.is_equal() && record.differs_from(call.payload.as_ref()) {
+        if record.differs_from(call.payload.as_ref()) {
             return Error::PayloadMismatch(duplicate).into();
         }
         let why = match duplicate.state() {

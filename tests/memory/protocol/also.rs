@@ -503,9 +503,16 @@ async fn an_unknown_outcome_holds_all_keys() {
             .await
             .is_err()
     );
-    for (from, to) in [(1, 3), (3, 2)] {
-        let duplicate = call(from, to).run(async { Ok::<_, Error>(()) }).await;
-        assert_eq!(duplicate.unwrap_err().code(), "outcome_unknown");
+    let refused = async |from, to| {
+        let refused = call(from, to).run(async { Ok::<_, Error>(()) }).await;
+        refused.unwrap_err()
+    };
+    assert_eq!(refused(1, 2).await.code(), "outcome_unknown");
+    for (from, to) in [(1, 3), (3, 2), (2, 1)] {
+        let other = refused(from, to).await;
+        assert_eq!((other.code(), other.is_duplicate()), ("in_progress", false));
+        let holder = other.duplicate().unwrap();
+        assert!(holder.retry_after() > TTL - secs(1), "{other}");
     }
     assert_eq!(taken(&guarded, &[1, 2, 3]).await, [1, 2]);
 }
@@ -532,10 +539,9 @@ async fn a_store_without_room_for_the_mark_of_a_further_key_holds_all_keys() {
         assert_eq!(taken(&guarded, &[1, 2]).await, [1, 2]);
         assert_eq!(observed.take(), ["failed", "not_kept"]);
         idempotency.drain(secs(60)).await.unwrap();
-        for account in [1, 2] {
-            let duplicate = refusal(guarded.call(account)).await;
-            assert_eq!(duplicate.code(), "outcome_unknown");
-        }
+        assert_eq!(taken(&guarded, &[1, 2]).await, [1, 2]);
+        let duplicate = refusal(transfer(&guarded, 1, &[2])).await;
+        assert_eq!(duplicate.code(), "outcome_unknown");
     }
 }
 
