@@ -332,7 +332,8 @@ fn is_final(refusal: &Refusal) -> bool {
     let Some(error) = refusal.plain_error() else {
         return true;
     };
-    let duplicate = error.duplicate();
+    // The end of a call that does other work says only that the key was taken.
     let ended = [DuplicateState::Done, DuplicateState::Failed];
-    duplicate.is_none_or(|duplicate| ended.contains(&duplicate.state()))
+    let duplicate = error.duplicate();
+    duplicate.is_none_or(|duplicate| duplicate.is_equal() && ended.contains(&duplicate.state()))
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use idempotence::testkit::FaultyStore;
+use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::private::Call;
 use idempotent_runtime::store::Bytes;
 use idempotent_runtime::{ClientAction, Error, MemoryStore, Policy, Release};
 use support::required_only::RequiredOnly;
 use tokio::time::{Instant, sleep};
 
-use crate::protocol::guarded::{Guarded, never, run, secs};
+use crate::protocol::guarded::{Guarded, millis, never, run, secs};
 
 const TTL: Duration = secs(10);
 
@@ -161,6 +161,29 @@ async fn a_call_that_has_ended_with_one_of_the_keys_is_no_duplicate() {
             };
             run(call(&waits, &[1, 3]), async { Ok(()) }).await.unwrap();
         }
+    }
+}
+
+/// The answer of the store is older than the second call, which follows the first one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_is_not_refused_by_an_old_answer_about_other_work() {
+    for further in 2..8 {
+        let store = FaultyStore::new(RequiredOnly(MemoryStore::new()));
+        let here = Guarded::on(store.clone(), policy());
+        let ended = Guarded {
+            policy: Policy::new(secs(30)),
+            ..here.elsewhere()
+        };
+        run(ended.call(1), async { Ok(()) }).await.unwrap();
+        store.always(Op::Claim, Fault::Delay(millis(10)));
+        let waits = Guarded {
+            policy: policy().wait(secs(60)),
+            ..here.clone()
+        };
+        let waits = run(call(&waits, &[1, further + 10]), async { Ok(()) });
+        let (refused, ran) = tokio::join!(refusal(call(&here, &[1, further])), waits);
+        assert_no_duplicate(&refused, &[1, further]);
+        ran.unwrap();
     }
 }
 
