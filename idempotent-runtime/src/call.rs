@@ -61,6 +61,8 @@ struct OpenCall {
     keyed_by_token: bool,
     /// The value of the option `when`, if the option is set.
     when: Option<bool>,
+    /// The caller has an answer of its own for duplicates.
+    answers_duplicates: bool,
     /// Why the key or the payload is invalid. A guarded call ends with this error.
     invalid_key: Option<Error>,
     /// Why the token is invalid. The claim emits this error as the end of the redemption.
@@ -79,6 +81,7 @@ impl Call {
                 has_token: false,
                 keyed_by_token: false,
                 when: None,
+                answers_duplicates: false,
                 invalid_key: None,
                 invalid_token: None,
                 context: CallContext::new(shared, endpoint, policy),
@@ -104,6 +107,13 @@ impl Call {
     pub fn when(&mut self, guarded: bool) {
         if let Ok(open) = &mut self.0 {
             open.when = Some(guarded);
+        }
+    }
+
+    /// Notes that the caller has an answer of its own for duplicates.
+    pub(crate) fn answers_duplicates(&mut self) {
+        if let Ok(open) = &mut self.0 {
+            open.answers_duplicates = true;
         }
     }
 
@@ -349,6 +359,9 @@ impl OpenCall {
         let times = policy.contradiction().map_or(times, Err);
         let times = match self.more {
             Some(_) if has_permits => Err("`permits` needs one key and no payload"),
+            _ if has_permits && self.answers_duplicates => Err(
+                "`permits` does not go with `on_duplicate`: a call that lacks a permit is no duplicate",
+            ),
             _ => times,
         };
         let fingerprint = match (&context.token, context.site.fingerprint) {

@@ -320,11 +320,13 @@ impl<E, S, D, M, K, T> GuardedCall<Answers<E, S, D, M>, K, T> {
     }
 
     /// Answers a duplicate of a running or done call, if no result is stored for it. A call that only shares a key of
-    /// [`also`](Self::also) with the running call, or lacks a [permit](Self::permits), is no duplicate: it gets the error.
-    pub fn on_duplicate<R, F>(self, answer: F) -> Answering<E, S, F, M, K, T>
+    /// [`also`](Self::also) with the running call is no duplicate: it gets the error. Not with [`permits`](Self::permits), whose calls
+    /// have no duplicates.
+    pub fn on_duplicate<R, F>(mut self, answer: F) -> Answering<E, S, F, M, K, T>
     where
         F: FnOnce(Duplicate) -> R,
     {
+        self.call.answers_duplicates();
         self.answering(|answers| answers.on_duplicate(answer))
     }
 }

@@ -46,6 +46,7 @@ impl OpenCall {
             has_token: self.has_token,
             keyed_by_token: self.keyed_by_token,
             when: self.when,
+            answers_duplicates: self.answers_duplicates,
             invalid_key: self.invalid_key.clone(),
             invalid_token: self.invalid_token.clone(),
         }
