@@ -7,6 +7,7 @@ use bytes::Bytes;
 use idempotent_runtime::store::{Claim, Fence, FencedClaim, Swap, Wrap};
 use idempotent_runtime::{MemoryStore, Store, StoreError, StoreErrorKind};
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FenceMistake {
@@ -19,6 +20,7 @@ pub(crate) enum FenceMistake {
     RaisedByARefusedClaim,
     OverwritesForeignBytes,
     ExpiresWithTheClaim,
+    RefusesItsOwnShortClaim,
 }
 
 #[derive(Debug)]
@@ -93,6 +95,11 @@ impl Wrap for BrokenFences {
             FenceMistake::NewForARepeat => {
                 self.draw(fence_key, &Bytes::from_static(b"another claim"))
                     .await?;
+            }
+            FenceMistake::RefusesItsOwnShortClaim if ttl < Duration::from_secs(1) => {
+                self.store.claim(key, value, 4 * ttl).await?;
+                sleep(ttl).await;
+                return Ok(FencedClaim::Taken(value.clone()));
             }
             _ => {}
         }

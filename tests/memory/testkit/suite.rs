@@ -105,6 +105,8 @@ mistakes! {
         a_fenced_claim_of_a_taken_key_changes_nothing;
     a_fence_over_foreign_bytes_is_found: OverwritesForeignBytes fails
         a_foreign_fence_is_not_changed;
+    a_late_refusal_of_the_own_claim_is_found: RefusesItsOwnShortClaim fails
+        a_fence_is_larger_after_the_claim_expired;
     a_fence_that_expires_with_the_claim_is_found: ExpiresWithTheClaim fails
         a_fenced_claim_stores_the_value;
 }
