@@ -52,13 +52,13 @@ impl KeyTimes {
         (self.lasts / 4 * 3).saturating_sub(silent)
     }
 
-    /// Whether the call has ended, and `at_least` keeps its key: for the lease at most, without its grace. The key of any other call lives
-    /// until the end of the grace, or longer. Half of the grace is for clocks that differ.
-    fn has_ended(&self) -> bool {
-        // The grace is a tenth of the lease, from 250 ms to 5 s.
-        let grace = (self.lasts / 11).clamp(Duration::from_millis(250), Duration::from_secs(5));
+    /// Whether the call has ended, and `at_least` keeps its key: so long after the claim, which is shorter than the time of a claim. The
+    /// key of any other call lives for that time, or longer. The age compares the clocks of two machines, so a difference that these
+    /// clocks may make says nothing: a key whose `at_least` is nearly its lease is late as any other.
+    pub(crate) fn has_ended(&self) -> bool {
+        let clocks = (self.lasts / 8).min(Duration::from_mins(1));
         self.age
-            .is_some_and(|age| age + self.remaining + grace / 2 < self.lasts)
+            .is_some_and(|age| age + self.remaining + clocks < self.lasts)
     }
 }
 
@@ -90,9 +90,20 @@ mod tests {
     }
 
     #[test]
+    fn a_killed_call_is_late_by_a_clock_that_is_behind() {
+        // Leases of 1 min and 5 min. The clock of the operator is 5 s behind.
+        for lasts in [65_000, 305_000] {
+            for silent in [lasts / 4 * 3, lasts - 1] {
+                let times = times(lasts, silent, Some(silent - 5_000));
+                assert!(times.is_late(), "{times:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_key_that_its_ended_call_keeps_is_not_late() {
-        // The lease is 10 min, and `at_least` is 1 min, or 10 min.
-        for at_least in [60_000, 600_000] {
+        // The lease is 10 min, and `at_least` is 1 min, or 9 min.
+        for at_least in [60_000, 540_000] {
             for age in [0, 1_000, 59_000] {
                 let times = times(605_000, 605_000 + age - at_least, Some(age));
                 assert!(!times.is_late(), "{times:?}");
