@@ -81,7 +81,8 @@ pub(crate) struct Pages<'a> {
     ended: bool,
     /// How many keys the store looks at for the next page.
     most: usize,
-    /// How many taken keys a listing of late keys has left out, and the time until all of them are late if nobody renews them.
+    /// How many taken keys a listing of late keys has left out whose holder may be dead, and the time until all of them are late if
+    /// nobody renews them.
     not_late_yet: Option<(u32, Duration)>,
 }
 
@@ -130,6 +131,7 @@ impl<'a> Pages<'a> {
         let state = state_of(call);
         if let (Some(State::Late), State::Taken) = (self.state, state)
             && let Some(times) = KeyTimes::of_listed(call)
+            && !times.has_ended()
         {
             let until = times.until_late();
             let (taken, longest) = self.not_late_yet.unwrap_or_default();

