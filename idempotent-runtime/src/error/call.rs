@@ -24,14 +24,8 @@ use crate::policy::duration::Rough;
 /// # use idempotent_runtime as idempotence;
 /// use idempotence::Error;
 ///
-/// fn status(error: &Error) -> u16 {
-///     if error.is_duplicate() {
-///         409
-///     } else if error.is_unavailable() {
-///         503
-///     } else {
-///         500
-///     }
+/// fn answer(error: &Error) -> (u16, &'static str) {
+///     (error.http_status(), error.code())
 /// }
 /// ```
 #[derive(Debug, Clone)]

@@ -15,7 +15,7 @@ use crate::error::Error;
 ///
 /// impl Outcome for Reply {
 ///     fn refused(error: Error) -> Self {
-///         Reply { status: if error.is_duplicate() { 409 } else { 503 } }
+///         Reply { status: error.http_status() }
 ///     }
 ///     fn is_success(&self) -> bool {
 ///         self.status < 400

@@ -8,12 +8,13 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// Also holds the key that another call of the endpoint would have with `.key(part)`. The body runs when all keys of the call are held.
     ///
     /// For work on two things at once, such as a transfer between two accounts. If one key is taken, none is held, and the error names
-    /// the taken one. A call is a [duplicate](crate::Error::is_duplicate) of a running call only if all their keys are equal, in the same order. Each `also` adds one whole key: if the key of the endpoint has several parts, give both [`key`](Self::key) and `also`
-    /// one tuple of them. A call with several `key` does not run its body: its error is [`Error::InvalidKey`](crate::Error::InvalidKey).
+    /// the taken one. A call is a [duplicate](crate::Error::is_duplicate) of a running call only if all their keys are equal, in the same
+    /// order. Each `also` adds one whole key: if the key of the endpoint has several parts, give both [`key`](Self::key) and `also` one
+    /// tuple of them. A call with several `key` does not run its body: its error is [`Error::InvalidKey`](crate::Error::InvalidKey).
     ///
-    /// Only with [`Release::Always`](crate::Release::Always), and not with a [`token`](Self::token), a [`fence`](Self::fence) or `run_in`. Costs no
-    /// more round trips if the store [claims the keys together](Self::run), else one more for each key at the start. While the store is unavailable, no body runs, whatever
-    /// [`on_store_error`](Self::on_store_error) says.
+    /// Only with [`Release::Always`](crate::Release::Always), and not with a [`token`](Self::token), a [`fence`](Self::fence) or `run_in`.
+    /// Costs no more round trips if the store [claims the keys together](Self::run), else one more for each key at the start. While the
+    /// store is unavailable, no body runs, whatever [`on_store_error`](Self::on_store_error) says.
     ///
     /// ```
     /// # use idempotent_runtime as idempotence;
