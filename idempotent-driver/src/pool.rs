@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::DriverError;
 use crate::transaction::Driver;
@@ -56,10 +57,13 @@ pub trait TransactionPool: Clone + Send + Sync {
         transaction: Self::Transaction,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Whether the database has a server, which may stay silent: then the guard waits for an answer no longer than the deadline of its handle.
-    /// Not for SQLite, where `BEGIN` waits for another writer as long as the connection says.
-    fn has_server(&self) -> bool {
-        true
+    /// How long the pool lets a caller wait for a connection. The guard waits for its transaction so long, and for the deadline of its handle.
+    /// Default: 30 s, as in the pools of sqlx and bb8.
+    ///
+    /// `None` for a database without a server, such as SQLite, where `BEGIN` waits for another writer as long as the connection says. The
+    /// guard then has no limit.
+    fn acquire_timeout(&self) -> Option<Duration> {
+        Some(ACQUIRE_TIMEOUT)
     }
 
     /// A number that clones of the pool share, and that no other pool has while a clone lives, such as the address of a value in the
@@ -68,6 +72,9 @@ pub trait TransactionPool: Clone + Send + Sync {
         None
     }
 }
+
+/// How long a caller waits for a connection, if its pool does not say.
+pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
 macro_rules! pointer {
     ($pointer:ty) => {
@@ -91,8 +98,8 @@ macro_rules! pointer {
                 P::roll_back(transaction)
             }
 
-            fn has_server(&self) -> bool {
-                P::has_server(self)
+            fn acquire_timeout(&self) -> Option<Duration> {
+                P::acquire_timeout(self)
             }
 
             fn identity(&self) -> Option<usize> {

@@ -1,6 +1,7 @@
 //! The transaction and the pool of SeaORM 2.0, whose connections are those of sqlx 0.9.
 
 use std::error::Error as StdError;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use sea_orm::{
@@ -13,7 +14,7 @@ use crate::adapters::reading::Reading;
 use crate::code::{Code, is_broken};
 use crate::dialect::Dialect;
 use crate::error::DriverError;
-use crate::pool::TransactionPool;
+use crate::pool::{ACQUIRE_TIMEOUT, TransactionPool};
 use crate::transaction::Driver;
 use crate::value::{ColumnType, Field, Value};
 
@@ -89,8 +90,8 @@ impl TransactionPool for DatabaseConnection {
         transaction.rollback().await
     }
 
-    fn has_server(&self) -> bool {
-        dialect(self.get_database_backend()) != Dialect::Sqlite
+    fn acquire_timeout(&self) -> Option<Duration> {
+        (dialect(self.get_database_backend()) != Dialect::Sqlite).then_some(ACQUIRE_TIMEOUT)
     }
 }
 

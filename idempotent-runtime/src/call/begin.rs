@@ -37,7 +37,8 @@ impl Call {
     /// If the call is invalid.
     pub fn begin_on<P: TransactionPool>(self, pool: P, policy: Retry) -> Result<Begin<P>, Refusal> {
         let held = InTx::new(self)?;
-        let limit = pool.has_server().then(|| held.call().shared.deadline());
+        let deadline = held.call().shared.deadline();
+        let limit = pool.acquire_timeout().map(|_| deadline);
         Ok(Begin {
             pool,
             held: held.committed_here(limit),
@@ -243,9 +244,11 @@ impl<P: TransactionPool> Begin<P> {
         Ok(outcome)
     }
 
-    /// Begins a transaction within the limit. Only `BEGIN` is sent, so it is repeated even after a lost connection.
+    /// Begins a transaction within the limit and the time for a connection: in a busy pool other calls only run. Only `BEGIN` is sent, so it is repeated even after a lost connection.
     async fn begin(&mut self) -> Result<P::Transaction, StoreError> {
-        let (limit, mut failure) = (self.limit, None);
+        let acquire = self.pool.acquire_timeout().unwrap_or_default();
+        let limit = self.limit.map(|limit| limit.saturating_add(acquire));
+        let mut failure = None;
         let begun = within(limit, async {
             loop {
                 let error = match self.pool.begin().await {

@@ -114,8 +114,9 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// As [`run_in`](Self::run_in). The error of a failed `COMMIT` is converted by `From` of the library's error.
     ///
-    /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the [deadline](crate::Builder::deadline) of the handle,
-    /// which includes the time for a connection of the pool; if a statement of the row has no answer for so long, that of a claim also for
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the
+    /// [time for a connection](crate::sql::driver::TransactionPool::acquire_timeout) of the pool and the [deadline](crate::Builder::deadline)
+    /// of the handle; if a statement of the row has no answer within the deadline, that of a claim also for
     /// `wait` (on MySQL and MariaDB for at least 50 s, because MySQL does not read `wait`); and if the `body` of a guarded call ignored an
     /// error that broke the transaction. Nothing is committed. A call that is not guarded, as with `when(false)`, does not notice such an error.
     ///

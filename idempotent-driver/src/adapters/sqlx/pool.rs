@@ -1,6 +1,7 @@
 //! The pools of sqlx 0.9.
 
 use std::ptr;
+use std::time::Duration;
 
 use sqlx::{Error, Pool, SqlSafeStr, Transaction};
 
@@ -28,8 +29,8 @@ impl<DB: SqlxDatabase> TransactionPool for Pool<DB> {
         transaction.rollback().await
     }
 
-    fn has_server(&self) -> bool {
-        DB::HAS_SERVER
+    fn acquire_timeout(&self) -> Option<Duration> {
+        DB::HAS_SERVER.then(|| self.options().get_acquire_timeout())
     }
 
     fn identity(&self) -> Option<usize> {

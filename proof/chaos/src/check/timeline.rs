@@ -204,12 +204,10 @@ impl Timeline {
         let may_be_lost = || {
             self.was_interrupted(trace, until)
                 || self.delays_of(trace, ended, until).next().is_some()
+                || self.ended_in_silence(trace)
         };
         let in_background = settles_in_background(trace.call.process);
-        !trace.unrecorded
-            && answered - ended < RECORDED_WITHIN
-            && !(in_background && may_be_lost())
-            && !self.ended_in_silence(trace)
+        !trace.unrecorded && answered - ended < RECORDED_WITHIN && !(in_background && may_be_lost())
     }
 
     /// Whether the end of the call was sent in the background while the store did not answer its process: another call of the process
