@@ -136,26 +136,32 @@ fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Checks that a call was answered as a duplicate only if an equal call was made before, with the same keys.
+/// Checks that a call was answered as a duplicate only if an equal call, with the same keys, had not returned long before it was made.
 fn check_duplicates(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
-    let keys = |call: CallId| (plan.calls[call.0].key, plan.calls[call.0].also);
-    let mut made = Vec::new();
+    let keys = |call: usize| (plan.calls[call].key, plan.calls[call].also);
+    // The records of a call that has returned live for a lease and its grace if nobody removes them.
+    let left = plan.keys[0].lease + GRACE + plan.deadline;
+    // When each call was made, and until when its records may be left.
+    let mut made = BTreeMap::new();
     for event in history {
         match event.kind {
-            Kind::Made { call, .. } => made.push(call),
-            Kind::Returned {
-                call,
-                returned: Returned::InProgress,
-            } if !made
-                .iter()
-                .any(|other| *other != call && keys(*other) == keys(call)) =>
-            {
-                return Err(Broken {
-                    promise: TRUE_ANSWER,
-                    at: event.at,
-                    key: None,
-                    by: vec![call],
-                });
+            Kind::Made { call, .. } => {
+                made.insert(call.0, (event.at, u64::MAX));
+            }
+            Kind::Returned { call, returned } => {
+                let begun = made[&call.0].0;
+                let is_equal = |(other, (_, until)): (&usize, &(u64, u64))| {
+                    *other != call.0 && keys(*other) == keys(call.0) && begun <= *until
+                };
+                if returned == Returned::InProgress && !made.iter().any(is_equal) {
+                    return Err(Broken {
+                        promise: TRUE_ANSWER,
+                        at: event.at,
+                        key: None,
+                        by: vec![call],
+                    });
+                }
+                made.insert(call.0, (begun, event.at + left));
             }
             _ => {}
         }
@@ -256,4 +262,6 @@ fn of_two_crossing_calls_one_runs_and_both_if_they_wait() {
 }
 
 const SEEDS: u64 = 1000;
+/// The grace of the shortest leases.
+const GRACE: u64 = 250;
 const ACCOUNTS: usize = 3;
