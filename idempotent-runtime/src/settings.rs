@@ -27,8 +27,8 @@ use crate::settings::table::{SettingsTable, SourceSettings};
 /// The source of the settings of endpoints: the environment, or a file and the environment.
 ///
 /// Settings change options of guarded functions without compiling: those of
-/// [`EndpointInfo::settings`](crate::EndpointInfo::settings). `disabled = true` switches their guards off. They are read when the handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings`
-/// nothing is read.
+/// [`EndpointInfo::settings`](crate::EndpointInfo::settings). `disabled = true` switches their guards off. They are
+/// read when the handle is built, and again by each [`Idempotency::reload`](crate::Idempotency::reload). Without `Settings` nothing is read.
 ///
 /// ```
 /// # use idempotent_runtime as idempotence;

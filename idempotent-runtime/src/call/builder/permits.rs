@@ -5,7 +5,8 @@ use super::GuardedCall;
 impl<A, K, T> GuardedCall<A, K, T> {
     /// Lets up to `permits` calls hold the key at once, of all processes, as a semaphore does: 1 to 100. Only with
     /// [`Release::Always`](crate::Release::Always), and not with [`payload`](Self::payload), [`also`](Self::also),
-    /// [`on_duplicate`](Self::on_duplicate), a [`token`](Self::token), a [`fence`](Self::fence), [`Settle::Background`](crate::Settle::Background) or `run_in`.
+    /// [`on_duplicate`](Self::on_duplicate), a [`token`](Self::token), a [`fence`](Self::fence),
+    /// [`Settle::Background`](crate::Settle::Background) or `run_in`.
     ///
     /// If as many calls run, another call is refused: [`Error::InProgress`](crate::Error::InProgress) has their number, see
     /// [`Duplicate::holders`](crate::Duplicate::holders). It is no [duplicate](crate::Error::is_duplicate). Or it [waits](Self::wait). The waiting calls of one
