@@ -252,8 +252,8 @@ impl Traces {
         is_silence || starved.any(|starved| time_within(starved, waited) >= LONG_PAUSE)
     }
 
-    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one. A silence
-    /// that began before the body is no excuse: a claim needs the store.
+    /// Whether the store, or the process of a body, became silent between the starts of this body and the next one, or was silent in several
+    /// parts of the body's lease. A silence that began before the body is no excuse: a claim needs the store.
     fn saw_silence(&self, bodies: &[Started]) -> bool {
         let is_silent = |process: u32, from: Micros, to: Micros| {
             let silent = self.silent.get(&process).map_or(&[][..], Vec::as_slice);
@@ -262,11 +262,19 @@ impl Traces {
                 .iter()
                 .any(|(start, end)| is_after(*start) && from < *end)
         };
+        let is_starved = |process: u32, from: Micros, to: Micros| {
+            let starved = self.starved.get(&process).into_iter().flatten();
+            let later: Vec<_> = starved
+                .filter(|(start, _)| *start >= from)
+                .copied()
+                .collect();
+            time_within(&later, (from, to.min(from + LEASE))) >= LONG_PAUSE
+        };
         bodies.windows(2).any(|two| {
             let (from, to) = (two[0].at, two[1].at);
             [STORE, two[0].call.process]
                 .into_iter()
-                .any(|process| is_silent(process, from, to))
+                .any(|process| is_silent(process, from, to) || is_starved(process, from, to))
         })
     }
 

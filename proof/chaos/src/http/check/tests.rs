@@ -138,6 +138,20 @@ fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies
 }
 
 #[test]
+fn a_key_is_not_judged_if_its_process_was_silent_in_several_parts_of_the_lease() {
+    // Each silence is as long as 0.4 s, and ends 0.5 s after the one before.
+    let broken = |parts: u64| {
+        let storm = (1..=parts).fold(Storm::default().started(1, 100), |storm, part| {
+            let silent = HistoryEvent::Starved(1, LONG_PAUSE * 2 / 5);
+            storm.at(100 + part * 500, silent)
+        });
+        storm.body(2, 9000).success(2, 9020, false).broken()
+    };
+    assert_eq!(broken(3), BTreeSet::new());
+    assert_eq!(broken(2), only(Rule::OneBody));
+}
+
+#[test]
 fn a_silence_that_began_before_the_first_body_is_no_excuse_for_a_second_body() {
     let broken = |first| {
         // The store is silent from 1000 to 6000 ms.
