@@ -159,8 +159,11 @@ fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
     in_progress.recv().unwrap();
 
     let mut crew = Crew::new(&server, ["ada"]);
-    crew.work_until(|_, _, news| news.contains("refused"));
-    assert_eq!(shop.deliveries(&id), Some(0));
+    for _ in 0..3 {
+        crew.work_until(|_, _, news| news.contains("refused"));
+    }
+    // The fourth delivery may be under way.
+    assert!(shop.deliveries(&id) <= Some(1));
     assert!(shop.in_ledger().is_empty());
 
     drop(end);
