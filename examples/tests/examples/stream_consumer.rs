@@ -162,7 +162,7 @@ fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
     for _ in 0..3 {
         crew.work_until(|_, _, news| news.contains("refused"));
     }
-    // The fourth delivery may be under way.
+    // A fourth delivery may have begun.
     assert!(shop.deliveries(&id) <= Some(1));
     assert!(shop.in_ledger().is_empty());
 
