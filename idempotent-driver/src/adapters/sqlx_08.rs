@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::ptr;
+use std::time::Duration;
 
 use sqlx_08::error::DatabaseError;
 use sqlx_08::pool::PoolConnection;
@@ -101,6 +102,10 @@ impl TransactionPool for PgPool {
 
     async fn roll_back(transaction: Self::Transaction) -> Result<(), Error> {
         transaction.rollback().await
+    }
+
+    fn acquire_timeout(&self) -> Option<Duration> {
+        Some(self.options().get_acquire_timeout())
     }
 
     fn identity(&self) -> Option<usize> {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "diesel-async-deadpool")]
 use std::ptr;
+#[cfg(feature = "diesel-async-deadpool")]
+use std::time::Duration;
 
 #[cfg(feature = "diesel-async-bb8")]
 use ::bb8::ManageConnection;
@@ -19,6 +21,8 @@ use super::failed;
 use crate::adapters::deadpool::DeadpoolTransaction;
 use crate::dialect::Dialect;
 use crate::error::DriverError;
+#[cfg(feature = "diesel-async-deadpool")]
+use crate::pool::ACQUIRE_TIMEOUT;
 use crate::pool::TransactionPool;
 use crate::transaction::Driver;
 use crate::value::{ColumnType, Field, Value};
@@ -103,6 +107,10 @@ where
         AnsiTransactionManager::rollback_transaction(&mut *transaction).await?;
         transaction.release();
         Ok(())
+    }
+
+    fn acquire_timeout(&self) -> Option<Duration> {
+        Some(self.timeouts().wait.unwrap_or(ACQUIRE_TIMEOUT))
     }
 
     fn identity(&self) -> Option<usize> {

@@ -3,6 +3,7 @@
 //! Its transaction borrows the connection, so a guard that owns both sends `BEGIN` and `COMMIT` itself.
 
 use std::ptr;
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, Pool, PoolError, StatementCache, Transaction};
 use tokio_postgres::error::SqlState;
@@ -12,7 +13,7 @@ use super::{failed, fields, typed};
 use crate::adapters::deadpool::DeadpoolTransaction;
 use crate::dialect::Dialect;
 use crate::error::DriverError;
-use crate::pool::TransactionPool;
+use crate::pool::{ACQUIRE_TIMEOUT, TransactionPool};
 use crate::transaction::Driver;
 use crate::value::{ColumnType, Field, Value};
 
@@ -44,6 +45,10 @@ impl TransactionPool for Pool {
         transaction.batch_execute("ROLLBACK").await?;
         transaction.release();
         Ok(())
+    }
+
+    fn acquire_timeout(&self) -> Option<Duration> {
+        Some(self.timeouts().wait.unwrap_or(ACQUIRE_TIMEOUT))
     }
 
     fn identity(&self) -> Option<usize> {
