@@ -7,7 +7,7 @@ use crate::store::Fence;
 // The rows of a caller's transaction, and transactions that run again.
 #[cfg(feature = "sql")]
 pub use crate::sql::{
-    retry::{TransactionAttempts, is_rolled_back},
+    retry::TransactionAttempts,
     rows::sqlite::CLAIM,
     time::{micros, sqlite_end, sqlite_now},
 };

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::time::Duration;
 
 use idempotent_driver::sql::Causes;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::sql::retryable::{is_retryable, is_retryable_with_row};
 use crate::world;
@@ -174,15 +174,8 @@ impl TransactionAttempts {
     }
 }
 
-/// Whether a rollback succeeds. If it fails, the connection is lost, and the server rolls back.
-pub async fn is_rolled_back<E>(rollback: impl Future<Output = Result<(), E>>) -> bool {
-    matches!(timeout(ROLLBACK_TIMEOUT, rollback).await, Ok(Ok(())))
-}
-
 /// The longest pause. It can be multiplied without an overflow.
 const MAX_PAUSE: Duration = Duration::from_hours(24);
-/// How long a rollback may take. If it takes longer, the connection is closed, and the server rolls back.
-const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -1,11 +1,14 @@
 //! A transaction of sqlx that runs again when the database asks for it.
 
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use idempotent_driver::port::begin;
 use idempotent_driver::sql::Causes;
-use idempotent_runtime::port::sql::{TransactionAttempts, is_rolled_back};
+use idempotent_runtime::port::sql::TransactionAttempts;
 use idempotent_runtime::sql::{Retry, is_retryable_with_row};
 use sqlx::{Pool, Transaction};
+use tokio::time::timeout;
 
 use crate::database::Database;
 
@@ -100,8 +103,12 @@ where
             Ok(done)
         }
         Err(error) => {
-            is_rolled_back(tx.rollback()).await;
+            // If it fails or takes longer, the connection is lost, and the server rolls back.
+            let _ = timeout(ROLLBACK_TIMEOUT, tx.rollback()).await;
             Err(error)
         }
     }
 }
+
+/// How long a rollback may take.
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(5);
