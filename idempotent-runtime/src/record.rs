@@ -2,6 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod count;
+mod digits;
 pub(crate) mod fence;
 mod fields;
 pub(crate) mod form;

@@ -4,8 +4,9 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-use super::key_tag::{self, KeyTag};
-use super::keys_digest::{self, KeysDigest};
+use super::digits::{DOTS, Digits};
+use super::key_tag::KeyTag;
+use super::keys_digest::KeysDigest;
 
 /// The line of a record while it is written, of at most `N` bytes. Later bytes are cut off.
 pub(super) struct Line<const N: usize> {
@@ -43,19 +44,21 @@ impl<const N: usize> Line<N> {
         keys: Option<KeysDigest>,
         process: u32,
     ) {
-        let mut longest = LONGEST_HOST;
-        if let Some(tag) = tag {
-            self.push(&tag.before_host());
-            longest -= key_tag::LENGTH;
-        }
-        if let Some(keys) = keys {
-            self.push(&keys.before_host());
-            longest -= keys_digest::LENGTH;
-        }
+        let before = self.push_digits(tag) + self.push_digits(keys);
         let host = HOST.as_bytes();
-        self.push(&host[..host.len().min(longest)]);
+        self.push(&host[..host.len().min(LONGEST_HOST - before)]);
         self.push(b":");
         self.push_number(process.into());
+    }
+
+    /// Writes the digits, if there are any, and returns how many bytes they and their dots have.
+    fn push_digits<const M: usize>(&mut self, digits: Option<Digits<M>>) -> usize {
+        let Some(Digits(digits)) = digits else {
+            return 0;
+        };
+        self.push(&digits);
+        self.push(DOTS);
+        Digits::<M>::LENGTH
     }
 
     /// The record with this line and no result, in one allocation; `None` if the line is longer than `N`.

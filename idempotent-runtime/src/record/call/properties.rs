@@ -151,8 +151,9 @@ fn base64(bytes: &[u8]) -> String {
 }
 
 fn before_host(key: Option<KeyTag>, keys: Option<KeysDigest>) -> String {
-    let mut text = key.map_or_else(Vec::new, |key| key.before_host().to_vec());
-    text.extend(keys.iter().flat_map(|keys| keys.before_host()));
+    let mut text = Vec::new();
+    text.extend(key.iter().flat_map(|key| [&key.0[..], b".."].concat()));
+    text.extend(keys.iter().flat_map(|keys| [&keys.0[..], b".."].concat()));
     String::from_utf8(text).expect("ASCII")
 }
 
