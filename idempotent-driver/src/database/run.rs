@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 use sqlx::{AssertSqlSafe, Executor, Row as _, query};
 
 use crate::dialect::Dialect;
