@@ -36,7 +36,7 @@ pub trait TransactionPool: Clone + Send + Sync {
     ///
     /// # Cancellation
     ///
-    /// If the future is dropped, as at the guard's deadline, no connection may return to the pool in a transaction.
+    /// If the future is dropped, as when the guard's limit ends, no connection may return to the pool in a transaction.
     fn begin(&self) -> impl Future<Output = Result<Self::Transaction, DriverError>> + Send;
 
     /// Commits the transaction.
@@ -57,8 +57,8 @@ pub trait TransactionPool: Clone + Send + Sync {
         transaction: Self::Transaction,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// How long the pool lets a caller wait for a connection. The guard waits for its transaction so long, and for the deadline of its handle.
-    /// Default: 30 s, as in the pools of sqlx and bb8.
+    /// How long the pool lets a caller wait for a connection. Default: 30 s, as in the pools of sqlx and bb8. The guard waits for its
+    /// transaction for this time and the deadline of its handle.
     ///
     /// `None` for a database without a server, such as SQLite, where `BEGIN` waits for another writer as long as the connection says. The
     /// guard then has no limit.

@@ -244,7 +244,8 @@ impl<P: TransactionPool> Begin<P> {
         Ok(outcome)
     }
 
-    /// Begins a transaction within the limit and the time for a connection: in a busy pool other calls only run. Only `BEGIN` is sent, so it is repeated even after a lost connection.
+    /// Begins a transaction. A pool whose connections are all in use is no silent database, so the time for a connection is added to the
+    /// limit. Only `BEGIN` is sent, so it is repeated even after a lost connection.
     async fn begin(&mut self) -> Result<P::Transaction, StoreError> {
         let acquire = self.pool.acquire_timeout().unwrap_or_default();
         let limit = self.limit.map(|limit| limit.saturating_add(acquire));

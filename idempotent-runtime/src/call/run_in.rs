@@ -116,9 +116,11 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the
     /// [time for a connection](crate::sql::driver::TransactionPool::acquire_timeout) of the pool and the [deadline](crate::Builder::deadline)
-    /// of the handle; if a statement of the row has no answer within the deadline, that of a claim also for
-    /// `wait` (on MySQL and MariaDB for at least 50 s, because MySQL does not read `wait`); and if the `body` of a guarded call ignored an
-    /// error that broke the transaction. Nothing is committed. A call that is not guarded, as with `when(false)`, does not notice such an error.
+    /// of the handle; if a statement of the row has no answer within the deadline; and if the `body` of a guarded call ignored an error that
+    /// broke the transaction. Nothing is committed. A call that is not guarded, as with `when(false)`, does not notice such an error.
+    ///
+    /// The statement that claims the row may take longer: the deadline and `wait`, on MySQL and MariaDB at least 50 s more than the
+    /// deadline, because MySQL does not read `wait`.
     ///
     /// A `COMMIT` may take 5 s longer than the deadline. Without an answer the call runs again as `policy` says: without `replay` it may
     /// find its own row, and return [`Error::AlreadyDone`](crate::Error::AlreadyDone). If there is no other attempt, or the database does
