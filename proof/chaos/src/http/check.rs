@@ -186,6 +186,8 @@ struct Started {
 struct Traces {
     bodies: BTreeMap<Key, Vec<Started>>,
     effects: BTreeSet<(Key, Call)>,
+    /// When the requests of bodies reached their service.
+    called: BTreeMap<(Key, Call), Micros>,
     /// When bodies ended without their effect.
     ended: BTreeMap<(Key, Call), Micros>,
     /// When each process was killed.
@@ -204,6 +206,9 @@ impl Traces {
         for line in lines {
             let at = line.at;
             match line.event {
+                HistoryEvent::Called(call, key) => {
+                    traces.called.insert((key, call), at);
+                }
                 HistoryEvent::Started(call, key) => {
                     traces
                         .bodies
@@ -278,10 +283,12 @@ impl Traces {
         })
     }
 
-    /// Whether `body` ended without its effect before `at`, and its lease ended as well.
+    /// Whether `body` ended without its effect before `at`, and its lease may have ended as well. A slow claim takes most of the
+    /// lease, so the lease counts from the request.
     fn lost_its_lease(&self, key: Key, body: &Started, at: Micros) -> bool {
         let ended = self.ended.get(&(key, body.call));
-        ended.is_some_and(|ended| *ended < at) && body.at + LEASE <= at
+        let called = self.called.get(&(key, body.call)).unwrap_or(&body.at);
+        ended.is_some_and(|ended| *ended < at) && called + LEASE <= at
     }
 
     /// Whether the process of `body` was killed before `at`.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use std::{io, thread};
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{LINK, LOCATION};
+use axum::middleware::{Next, from_fn};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use axum::routing::post;
 use idempotence::http::IdempotencyLayer;
@@ -18,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Micros, NOTED, now};
+use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Line, Micros, NOTED, now};
 use crate::worker::{connect, note_panics, note_starvation};
 
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
@@ -130,6 +131,7 @@ pub async fn run(service: Service) -> io::Result<()> {
         Guard::Missing => routes,
         guard => routes.route_layer(layer(&idempotency, guard)),
     };
+    let routes = routes.route_layer(from_fn(note_arrival));
     let listener = TcpListener::bind(("127.0.0.1", service.port)).await?;
     tokio::select! {
         served = axum::serve(listener, routes) => served?,
@@ -171,6 +173,15 @@ fn layer(idempotency: &Idempotency, guard: Guard) -> IdempotencyLayer {
         .build()
 }
 
+/// When a request reached the service. Its lease begins later.
+#[derive(Debug, Clone, Copy)]
+struct Arrival(Micros);
+
+async fn note_arrival(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Arrival(now()));
+    next.run(request).await
+}
+
 #[derive(Debug, Clone)]
 struct Handler {
     process: u32,
@@ -178,12 +189,14 @@ struct Handler {
     history: Arc<History>,
 }
 
-async fn pay(State(handler): State<Handler>, Path(number): Path<u64>) -> Response {
-    handler.work(Endpoint::Pay, number).await
+type Arrived = Extension<Arrival>;
+
+async fn pay(handler: State<Handler>, arrived: Arrived, Path(number): Path<u64>) -> Response {
+    handler.work(Endpoint::Pay, number, arrived.0).await
 }
 
-async fn order(State(handler): State<Handler>, Path(number): Path<u64>) -> Response {
-    handler.work(Endpoint::Order, number).await
+async fn order(handler: State<Handler>, arrived: Arrived, Path(number): Path<u64>) -> Response {
+    handler.work(Endpoint::Order, number, arrived.0).await
 }
 
 /// How long a body takes: always the same time for the same key.
@@ -193,7 +206,7 @@ pub fn body_lasts(number: u64) -> Duration {
 
 impl Handler {
     /// The body. Its effect is its line in the history, which is written before any client can observe the effect.
-    async fn work(&self, endpoint: Endpoint, number: u64) -> Response {
+    async fn work(&self, endpoint: Endpoint, number: u64, arrival: Arrival) -> Response {
         let call = Call {
             process: self.process,
             number: self.calls.fetch_add(1, Ordering::Relaxed),
@@ -204,6 +217,10 @@ impl Handler {
             key: Key { endpoint, number },
             has_effect: false,
         };
+        self.history.append(&Line {
+            at: arrival.0,
+            event: HistoryEvent::Called(call, body.key),
+        });
         self.history.note(HistoryEvent::Started(call, body.key));
         sleep(body_lasts(number)).await;
         body.has_effect = true;

@@ -122,6 +122,21 @@ fn a_second_body_may_start_when_the_first_has_ended_without_its_effect_and_its_l
 }
 
 #[test]
+fn the_lease_of_a_slow_claim_counts_from_its_request() {
+    let lease = LEASE / 1000;
+    let broken = |second: u64| {
+        let storm = Storm::default()
+            .at(100, HistoryEvent::Called(call(1), KEY))
+            .started(1, 1500)
+            .at(99 + lease, HistoryEvent::Ended(call(1), KEY));
+        let storm = storm.body(2, second).success(2, second + 20, false);
+        storm.broken()
+    };
+    assert_eq!(broken(100 + lease), BTreeSet::new());
+    assert_eq!(broken(99 + lease), only(Rule::OneBody));
+}
+
+#[test]
 fn a_key_is_not_judged_if_the_store_or_its_process_was_silent_between_two_bodies() {
     let broken = |process, at, paused| {
         let silent = HistoryEvent::Starved(process, paused);
