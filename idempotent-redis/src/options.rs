@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 use idempotent_runtime::port::redis::Limits;
 use idempotent_runtime::store::{Durability, StoreError, StoreErrorKind};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::checks::{self, refuse_eviction, refuse_sentinel};
-use crate::client::connection::RedisConnection;
+use crate::client::connection::{RETRY_DELAY, RedisConnection};
 use crate::client::connection_like::{StoreClient, place_of, sends_once};
 use crate::client::failure::{is_forbidden, of_connection};
 use crate::client::info::{is_one_server, mode, texts};
 use crate::client::listener::Listener;
+use crate::client::reason::is_unanswered;
 use crate::client::replicas::Replicas;
 use crate::client::tls::{Certificates, ClientCertificate};
 use crate::client::topology::Topology;
@@ -175,7 +177,7 @@ impl RedisOptions {
         };
         let place = topology.to_string();
         let checked = async {
-            let connected = connection.connect().await;
+            let connected = connect_repeatedly(&connection).await;
             connected.map_err(|error| of_connection(error, &place))?;
             self.check(connection.clone(), &place).await
         };
@@ -338,6 +340,21 @@ where
 
 /// The longest time that [`RedisStore::connect`] takes.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Connects. A machine that starts many processes is slow, so an attempt without an answer is repeated while there is time for
+/// another one.
+async fn connect_repeatedly(connection: &RedisConnection) -> RedisResult<()> {
+    let start = Instant::now();
+    loop {
+        let attempt = Instant::now();
+        let connected = connection.connect().await;
+        let is_silent = connected.as_ref().is_err_and(is_unanswered);
+        if !is_silent || start.elapsed() + attempt.elapsed() + RETRY_DELAY > CONNECT_DEADLINE {
+            return connected;
+        }
+        sleep(RETRY_DELAY).await;
+    }
+}
 
 /// Bounds the time that connecting takes.
 async fn connect_in_time<T>(

@@ -345,7 +345,7 @@ fn ready(link: Link) -> SharedLink {
 }
 
 /// The pause after a failed connection.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The answer to a probe usually takes less than this. After this time a cluster's commands do not go straight to the node.
 const SILENCE: Duration = Duration::from_millis(100);
