@@ -1,5 +1,6 @@
 //! The options of a Redis store, and connecting it.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,13 +8,14 @@ use ::redis::RedisResult;
 use ::redis::aio::ConnectionLike;
 use idempotent_runtime::port::redis::Limits;
 use idempotent_runtime::store::{Durability, StoreError, StoreErrorKind};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::checks::{self, refuse_eviction, refuse_sentinel};
 use crate::client::connection::{RETRY_DELAY, RedisConnection};
 use crate::client::connection_like::{StoreClient, place_of, sends_once};
 use crate::client::failure::{is_forbidden, of_connection};
 use crate::client::info::{is_one_server, mode, texts};
+use crate::client::link::unsent;
 use crate::client::listener::Listener;
 use crate::client::reason::is_unanswered;
 use crate::client::replicas::Replicas;
@@ -176,12 +178,11 @@ impl RedisOptions {
             RedisConnection::for_topology(Arc::clone(&topology))
         };
         let place = topology.to_string();
-        let checked = async {
-            let connected = connect_repeatedly(&connection).await;
-            connected.map_err(|error| of_connection(error, &place))?;
-            self.check(connection.clone(), &place).await
-        };
-        let (info, durability) = connect_in_time(checked, &place).await?;
+        let ends = Instant::now() + CONNECT_DEADLINE;
+        let connected = connect_repeatedly(&connection, ends).await;
+        connected.map_err(|error| of_connection(error, &place))?;
+        let checked = self.check(connection.clone(), &place);
+        let (info, durability) = connect_in_time(checked, ends, &place).await?;
         let durability = match (durability, &*topology) {
             // After a fail-over the disk of the old server does not count.
             (Durability::Fsync, Topology::Sentinels(_)) => Durability::Server,
@@ -205,7 +206,8 @@ impl RedisOptions {
     {
         let place = place_of(&connection);
         let checked = self.check(connection.clone(), &place);
-        let (info, durability) = connect_in_time(checked, &place).await?;
+        let ends = Instant::now() + CONNECT_DEADLINE;
+        let (info, durability) = connect_in_time(checked, ends, &place).await?;
         let sender = Sender::new(connection, self.settings(&info));
         Ok(RedisStore::new(sender, &info, durability, None))
     }
@@ -341,32 +343,32 @@ where
 /// The longest time that [`RedisStore::connect`] takes.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Connects. A machine that starts many processes is slow, so an attempt without an answer is repeated while there is time for
-/// another one.
-async fn connect_repeatedly(connection: &RedisConnection) -> RedisResult<()> {
-    let start = Instant::now();
-    loop {
-        let attempt = Instant::now();
-        let connected = connection.connect().await;
-        let is_silent = connected.as_ref().is_err_and(is_unanswered);
-        if !is_silent || start.elapsed() + attempt.elapsed() + RETRY_DELAY > CONNECT_DEADLINE {
-            return connected;
+/// Connects. A machine that starts many processes is slow, so an attempt without an answer is repeated until the time ends.
+async fn connect_repeatedly(connection: &RedisConnection, ends: Instant) -> RedisResult<()> {
+    let mut unanswered = unsent(io::Error::from(io::ErrorKind::TimedOut).into());
+    let repeated = async {
+        loop {
+            match connection.connect().await {
+                Err(error) if is_unanswered(&error) => unanswered = error,
+                connected => return connected,
+            }
+            sleep(RETRY_DELAY).await;
         }
-        sleep(RETRY_DELAY).await;
-    }
+    };
+    let connected = timeout_at(ends, repeated).await;
+    connected.unwrap_or(Err(unanswered))
 }
 
 /// Bounds the time that connecting takes.
 async fn connect_in_time<T>(
     connecting: impl Future<Output = Result<T, StoreError>>,
+    ends: Instant,
     place: &str,
 ) -> Result<T, StoreError> {
-    timeout(CONNECT_DEADLINE, connecting)
-        .await
-        .unwrap_or_else(|_| {
-            let reason = format!("gave no answer within {CONNECT_DEADLINE:?}");
-            Err(StoreError::new(StoreErrorKind::Unknown, "timed out")
-                .reason(reason)
-                .place(place.to_owned()))
-        })
+    timeout_at(ends, connecting).await.unwrap_or_else(|_| {
+        let reason = format!("gave no answer within {CONNECT_DEADLINE:?}");
+        Err(StoreError::new(StoreErrorKind::Unknown, "timed out")
+            .reason(reason)
+            .place(place.to_owned()))
+    })
 }

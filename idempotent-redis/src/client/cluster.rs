@@ -1,5 +1,6 @@
 //! Connecting to a cluster.
 
+use std::io;
 use std::time::Duration;
 
 use ::redis::aio::PubSub;
@@ -14,6 +15,7 @@ use crate::client::link::{
     CONNECT_TIMEOUT, address, connect, connection_info, in_time, quotes_command, tcp_settings,
     unavailable,
 };
+use crate::client::reason::{Unavailable, is_unanswered};
 use crate::client::replicas::Replicas;
 use crate::client::tls::{self, Certificates};
 use crate::client::url::Host;
@@ -74,14 +76,9 @@ impl Cluster {
         match connecting.await {
             Ok(Ok(client)) => Ok(ClusterLink::new(client)),
             // The client does not report the refusals of nodes.
-            Ok(Err(error)) if error.is_io_error() => {
-                let refusal = self.refusal(|refusal| !refusal.is_io_error()).await;
-                Err(refusal.unwrap_or(error))
-            }
+            Ok(Err(error)) if error.is_io_error() => Err(self.refusal(error).await),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(unavailable(
-                "has no node that answers in time (are the servers running?)",
-            )),
+            Err(_) => Err(unanswered()),
         }
     }
 
@@ -112,16 +109,18 @@ impl Cluster {
         checked
     }
 
-    /// The first error of a node for which `matches` is true.
-    async fn refusal(&self, matches: impl Fn(&RedisError) -> bool) -> Option<RedisError> {
+    /// Why the client could not connect: the refusal of a node, or that a node answers late or only now. Otherwise `error`.
+    async fn refusal(&self, error: RedisError) -> RedisError {
         let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
+        let mut reason = error;
         while let Some(connected) = nodes.next().await {
             match connected {
-                Err(error) if matches(&error) => return Some(error),
-                _ => {}
+                Err(refusal) if !refusal.is_io_error() => return refusal,
+                Err(error) if !is_unanswered(&error) => {}
+                _ => reason = unanswered(),
             }
         }
-        None
+        reason
     }
 
     /// Makes a connection to any node: every node forwards all publications.
@@ -146,6 +145,11 @@ impl Cluster {
             .collect();
         format!("redis cluster {}", nodes.join(", "))
     }
+}
+
+fn unanswered() -> RedisError {
+    let reason = Unavailable("has no node that answers in time (are the servers running?)");
+    io::Error::new(io::ErrorKind::TimedOut, reason).into()
 }
 
 /// The longest time for a command with all its redirections and repetitions.

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
-use std::{io, iter};
 
 use ::redis::{ErrorKind, RedisError};
 use idempotent_runtime::store::StoreErrorKind;
@@ -256,9 +256,11 @@ fn reason_for_io(error: &io::Error, phase: ConnectPhase) -> Option<Cow<'static, 
 
 /// Whether an attempt to connect ended without an answer.
 pub(crate) fn is_unanswered(error: &RedisError) -> bool {
-    let causes = iter::successors(error.source(), |cause| cause.source());
-    let mut causes = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
-    causes.any(|cause| cause.kind() == io::ErrorKind::TimedOut)
+    let Some(error) = io_error(error) else {
+        return false;
+    };
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    error.kind() == io::ErrorKind::TimedOut || inner.is_some_and(is_unanswered)
 }
 
 /// The error of the operating system inside an error of the client.

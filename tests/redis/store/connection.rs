@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use idempotence_test_servers::RedisServer;
+use idempotence_test_servers::{RedisCluster, RedisServer};
 use idempotent_redis::redis::{self, Client, Value, cmd};
 use idempotent_redis::{RedisConnection, RedisStore};
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Store, StoreErrorKind};
+use idempotent_runtime::{Store, StoreError, StoreErrorKind};
+use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::store::servers::{
@@ -110,6 +111,46 @@ async fn answer_all(client: &mut TcpStream, reply: &str) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Ok(0) | Err(_) => return,
         }
+    }
+}
+
+/// A busy machine may answer a new connection too late.
+#[tokio::test]
+async fn connecting_is_repeated_if_the_first_connection_gets_no_answer() {
+    let server = RedisServer::start().unwrap();
+    let cluster = RedisCluster::start(1, 0).unwrap();
+    for (scheme, server) in [("redis", &server), ("redis-cluster", &cluster.nodes()[0])] {
+        // A machine that stands still also delays the second connection, so the check is repeated.
+        let mut attempts = 0;
+        while let Err(error) = connect_after_a_silence(scheme, server).await {
+            attempts += 1;
+            assert!(attempts < 5, "{scheme}: {}", chain(&error));
+        }
+    }
+}
+
+/// Connects through a listener that keeps its first connection silent and forwards the others.
+async fn connect_after_a_silence(
+    scheme: &str,
+    server: &RedisServer,
+) -> Result<RedisStore, StoreError> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("{scheme}://{}", listener.local_addr().unwrap());
+    let forward = async {
+        let _silent = listener.accept().await.unwrap();
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = TcpStream::connect(("127.0.0.1", server.port()))
+                .await
+                .unwrap();
+            tokio::spawn(async move {
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    };
+    tokio::select! {
+        connected = RedisStore::connect(&url) => connected,
+        () = forward => unreachable!(),
     }
 }
 
