@@ -7,8 +7,9 @@ use super::wait::wait_for;
 
 /// A private Redis Cluster on free ports, made of [`RedisServer`]s.
 ///
-/// One of its replicas replaces a master that did not answer for 1.5 seconds. All nodes stop when this
-/// is dropped, and when the process ends without running destructors.
+/// One of its replicas replaces a master that did not answer for 1.5 seconds. Without replicas nobody can replace a master, and a
+/// node on a busy machine counts as failed only after 20 seconds. All nodes stop when this is dropped, and when the process ends
+/// without running destructors.
 /// All methods block until they are done.
 #[derive(Debug)]
 pub struct RedisCluster {
@@ -39,7 +40,12 @@ impl RedisCluster {
         args: [&str; N],
     ) -> io::Result<Self> {
         let nodes = masters * (1 + replicas_per_master);
-        let nodes: io::Result<Vec<_>> = (0..nodes).map(|_| new_node(&args)).collect();
+        let timeout = if replicas_per_master > 0 {
+            1500
+        } else {
+            20_000
+        };
+        let nodes: io::Result<Vec<_>> = (0..nodes).map(|_| new_node(timeout, &args)).collect();
         let cluster = Self { nodes: nodes? };
         cluster.share_slots(masters)?;
         cluster.introduce_nodes()?;
@@ -280,11 +286,12 @@ impl<'a> SlotMove<'a> {
 
 const SLOTS: usize = 16_384;
 
-fn new_node(args: &[&str]) -> io::Result<RedisServer> {
+/// `timeout`: after so many milliseconds without an answer a node counts as failed.
+fn new_node(timeout: u32, args: &[&str]) -> io::Result<RedisServer> {
     let set_up = |location: &Location<'_>| {
         let bus_port = location.bus_port;
         Ok(format!(
-            "cluster-enabled yes\ncluster-port {bus_port}\ncluster-node-timeout 1500\n\
+            "cluster-enabled yes\ncluster-port {bus_port}\ncluster-node-timeout {timeout}\n\
              repl-diskless-sync-delay 0\n"
         ))
     };

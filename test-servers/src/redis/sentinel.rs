@@ -134,6 +134,24 @@ impl RedisSentinels {
         self.wait_for_failover(old)
     }
 
+    /// Lets the sentinels replace no master by themselves: on a busy machine a master may not answer for a second.
+    ///
+    /// # Errors
+    ///
+    /// If a sentinel does not answer.
+    pub fn keep_master(&self) -> io::Result<()> {
+        let patience = [
+            "SENTINEL",
+            "SET",
+            NAME,
+            "down-after-milliseconds",
+            "3600000",
+        ];
+        self.sentinels
+            .iter()
+            .try_for_each(|sentinel| sentinel.ask(&patience).map(drop))
+    }
+
     /// Waits until the replicas are in sync, and every sentinel knows all servers and all other sentinels.
     ///
     /// # Errors

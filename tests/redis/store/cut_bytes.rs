@@ -31,6 +31,7 @@ async fn nodes_of_a_cluster_that_cut_connections_give_no_foreign_result_and_repe
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinels_that_cut_connections_give_no_foreign_result_and_repeat_no_body() {
     let sentinels = RedisSentinels::start().unwrap();
+    sentinels.keep_master().unwrap();
     let cuts: Vec<_> = sentinels.sentinels().iter().map(cut).collect();
     let direct = sentinels.sentinels().iter().map(RedisServer::port);
     let url = through(sentinels.url(), direct, &cuts);

@@ -21,13 +21,13 @@ mod suite_in_batches {
 }
 
 const MANY: usize = 300;
+/// No replica replaces the master of a busy machine.
+const PATIENT: [&str; 2] = ["--cluster-node-timeout", "20000"];
 
 /// Three masters, each with a replica that no test stops.
 fn shared_cluster() -> &'static RedisCluster {
     static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
-    CLUSTER.get_or_init(|| {
-        RedisCluster::start_with(3, 1, ["--cluster-node-timeout", "20000"]).unwrap()
-    })
+    CLUSTER.get_or_init(|| RedisCluster::start_with(3, 1, PATIENT).unwrap())
 }
 
 async fn connected(cluster: &RedisCluster, timeout: &str) -> RedisStore {
@@ -81,7 +81,7 @@ async fn waits(cluster: &RedisCluster) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writes_wait_for_the_replicas_of_their_node_once() {
-    let cluster = RedisCluster::start(3, 1).unwrap();
+    let cluster = RedisCluster::start_with(3, 1, PATIENT).unwrap();
     let store = connected(&cluster, "20s").await;
     let keys = keys();
     let deadline = Instant::now() + MAX_WAIT;
@@ -118,7 +118,7 @@ async fn many_writes_wait_for_the_replicas_of_their_node_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_writes_of_the_node_with_a_late_replica_fail() {
-    let cluster = RedisCluster::start_with(3, 1, ["--cluster-node-timeout", "20000"]).unwrap();
+    let cluster = RedisCluster::start_with(3, 1, PATIENT).unwrap();
     let store = connected(&cluster, "1s").await;
     let keys = keys();
     let late = cluster.master_of(&keys[0]).unwrap();
@@ -150,7 +150,7 @@ async fn only_writes_of_the_node_with_a_late_replica_fail() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_wait_follow_a_slot_that_moves() {
-    let cluster = RedisCluster::start(3, 1).unwrap();
+    let cluster = RedisCluster::start_with(3, 1, PATIENT).unwrap();
     let store = connected(&cluster, "20s").await;
     let held = "redis_store:{slot}held";
     store.claim(held, &VALUE, TTL).await.unwrap();

@@ -26,8 +26,15 @@ mod suite {
 
 async fn on_the_shared_master() -> RedisStore {
     static SENTINELS: OnceLock<RedisSentinels> = OnceLock::new();
-    let sentinels = SENTINELS.get_or_init(|| RedisSentinels::start().unwrap());
+    let sentinels = SENTINELS.get_or_init(that_keep_their_master);
     connected(&sentinels.url()).await
+}
+
+/// Sentinels of tests without a fail-over: a busy master is not replaced.
+fn that_keep_their_master() -> RedisSentinels {
+    let sentinels = RedisSentinels::start().unwrap();
+    sentinels.keep_master().unwrap();
+    sentinels
 }
 
 async fn connected(url: &str) -> RedisStore {
@@ -36,7 +43,7 @@ async fn connected(url: &str) -> RedisStore {
 
 #[tokio::test]
 async fn a_waiting_call_is_woken_behind_sentinels() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     let (here, there) = (
         connected(&sentinels.url()).await,
         connected(&sentinels.url()).await,
@@ -84,7 +91,7 @@ async fn a_master_that_became_a_replica_is_disconnected() {
 
 #[tokio::test]
 async fn a_call_behind_sentinels_runs_only_when_the_replica_has_its_claim() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     let store = connected(&format!("{}?replicas=1", sentinels.url())).await;
     runs_only_with_replicas(&store, &[sentinels.replica().unwrap()]).await;
 }
@@ -93,7 +100,10 @@ async fn a_call_behind_sentinels_runs_only_when_the_replica_has_its_claim() {
 async fn a_replicated_claim_survives_a_failover() {
     let sentinels = RedisSentinels::start().unwrap();
     let with = |timeout| format!("{}?replicas=1&replica_timeout={timeout}", sentinels.url());
-    let (store, hasty) = (connected(&with("5s")).await, connected(&with("50ms")).await);
+    let (store, hasty) = (
+        connected(&with("20s")).await,
+        connected(&with("50ms")).await,
+    );
     let keys: Vec<_> = (0..50).map(|_| key()).collect();
     for key in &keys {
         let claim = store.claim(key, &VALUE, TTL).await.unwrap();
@@ -130,26 +140,30 @@ async fn claim_of_another(store: &RedisStore, key: &str) -> Claim {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_sentinel_that_answers_is_enough() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     let store = connected(&sentinels.url()).await;
-    let begun = Instant::now();
-    assert_works(&connected(&sentinels.url()).await).await;
-    let with_all = begun.elapsed();
     sentinels.sentinels()[0].kill().unwrap();
     sentinels.sentinels()[1].pause().unwrap();
     assert_works(&store).await;
-    let begun = Instant::now();
-    assert_works(&RedisStore::connect(&sentinels.url()).await.unwrap()).await;
-    let took = begun.elapsed();
-    assert!(
-        took < Duration::from_secs(2) + with_all * 4,
-        "{took:?}, and {with_all:?} with all sentinels"
-    );
+    let deadline = Instant::now() + MAX_WAIT;
+    // A busy machine also delays a connection, so the check is repeated.
+    loop {
+        let begun = Instant::now();
+        let connected = RedisStore::connect(&sentinels.url()).await;
+        let took = begun.elapsed();
+        if let Ok(connected) = &connected {
+            assert_works(connected).await;
+        }
+        if connected.is_ok() && took < Duration::from_secs(1) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{took:?}");
+    }
 }
 
 #[tokio::test]
 async fn connecting_fails_if_no_sentinel_answers() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     for sentinel in sentinels.sentinels() {
         sentinel.kill().unwrap();
     }
@@ -165,7 +179,7 @@ async fn connecting_fails_if_no_sentinel_answers() {
 
 #[tokio::test]
 async fn a_wrong_master_name_is_a_misconfiguration() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     let elsewhere = sentinels.url().replace("mymaster", "elsewhere");
     let error = RedisStore::connect(&elsewhere).await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
@@ -235,7 +249,7 @@ fn name_as_master(sentinel: &TcpListener, port: u16) {
 
 #[tokio::test]
 async fn sentinels_and_servers_have_separate_credentials() {
-    let sentinels = RedisSentinels::start().unwrap();
+    let sentinels = that_keep_their_master();
     for server in sentinels.servers() {
         add_user(server, "shop", &format!("{LEAST} +role")).await;
     }
