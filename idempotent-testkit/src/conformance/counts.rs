@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lifetime::{expires_in_time, until_measured};
+use super::lifetime::{TOO_EARLY, expires_in_time, until_measured};
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const RACERS: usize = 16;
@@ -110,7 +110,11 @@ pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
     let lives = async |window: Duration| {
         let (key, sent) = (subject.key(window.as_millis()), Instant::now());
         subject.count(&key, 0, window).await?;
-        subject.count(&key, 1, window).await?;
+        let second = subject.count(&key, 1, window).await?;
+        if sent.elapsed() + TOO_EARLY >= window {
+            return Ok(false);
+        }
+        expect_answer("`count` (the number of the attempt)", &second.attempt, &2)?;
         // The number is 1 once the window with this attempt has ended.
         let has_ended = async |_| {
             let count = subject.count(&key, 1, LONG).await?;

@@ -13,6 +13,8 @@ const FIRST: Bytes = Bytes::from_static(b"first");
 const SECOND: Bytes = Bytes::from_static(b"second");
 
 pub(super) const SHORT: Duration = Duration::from_millis(300);
+/// The last attempt on a busy machine.
+const LONGEST: Duration = Duration::from_secs(20);
 
 pub(super) async fn a_record_lives_as_long_as_its_ttl(subject: Subject) -> Verdict {
     let lives = async |ttl: Duration| {
@@ -55,9 +57,13 @@ pub(super) async fn an_expired_key_is_claimed(subject: Subject) -> Verdict {
     let key = subject.key("key");
     subject.put(&key, &FIRST, SHORT).await?;
     let deadline = Instant::now() + SHORT + subject.too_late(SHORT);
-    // Only claims and no `get`: a store must not rely on reads to remove expired records.
-    while subject.claim(&key, &SECOND, LONG).await? == Claim::Taken(FIRST) {
-        if Instant::now() > deadline {
+    loop {
+        let asked = Instant::now();
+        // Only claims and no `get`: a store must not rely on reads to remove expired records.
+        if subject.claim(&key, &SECOND, LONG).await? != Claim::Taken(FIRST) {
+            break;
+        }
+        if asked > deadline {
             return Err(
                 "`claim` returned Taken for an expired key, but must return Claimed".to_owned(),
             );
@@ -168,30 +174,30 @@ pub(super) async fn a_ttl_may_be_a_century(subject: Subject) -> Verdict {
     )
 }
 
-/// Waits until nothing is stored under `key`. Returns the time when that was observed.
-pub(super) async fn wait_until_expired(
-    subject: &Subject,
-    key: &str,
-    ttl: Duration,
-) -> Result<Instant, String> {
+/// Waits until nothing is stored under `key`.
+pub(super) async fn wait_until_expired(subject: &Subject, key: &str, ttl: Duration) -> Verdict {
     let too_late = subject.too_late(ttl);
     let deadline = Instant::now() + ttl + too_late;
-    while subject.get(key).await?.is_some() {
-        if Instant::now() > deadline {
+    loop {
+        // The store answers after this time. A busy machine may look at its clock long after the answer.
+        let asked = Instant::now();
+        if subject.get(key).await?.is_none() {
+            return Ok(());
+        }
+        if asked > deadline {
             return Err(format!(
                 "`get` still returned a record with a time to live of {ttl:?}, {too_late:?} after it should have expired"
             ));
         }
         sleep(POLL).await;
     }
-    Ok(Instant::now())
 }
 
 /// Checks that a record that was replaced by `value` in time is still stored after its first time to live.
 async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
     // On a busy machine a short-lived record may expire before the next operation. That is not a mistake of the store, so the
     // case tries again with a longer time to live.
-    for ttl in [SHORT, SHORT * 4, SHORT * 16] {
+    for ttl in [SHORT, SHORT * 4, SHORT * 16, LONGEST] {
         let key = subject.key(ttl.as_millis());
         let sent = Instant::now();
         subject.put(&key, &FIRST, ttl).await?;
@@ -204,7 +210,6 @@ async fn outlives(subject: &Subject, value: &Bytes) -> Verdict {
         return subject.expect_ttl(subject.expect_stored(&key, value).await?, LONG);
     }
     Err(format!(
-        "two operations took longer than {:?}; run the suite on a faster machine",
-        SHORT * 16
+        "two operations took longer than {LONGEST:?}; run the suite on a faster machine"
     ))
 }

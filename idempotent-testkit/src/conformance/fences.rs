@@ -8,8 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use idempotent_runtime::port::testkit::{fence_ttl, open_fence};
 use idempotent_runtime::store::{Fence, FencedClaim, StoreErrorKind, Swap};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
+use super::expiry::wait_until_expired;
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
 const RACERS: usize = 16;
@@ -85,13 +86,7 @@ pub(super) async fn a_fence_is_larger_after_the_claim_expired(subject: Subject) 
         }
         ttl *= 4;
     };
-    let begun = Instant::now();
-    while subject.get(&key).await?.is_some() {
-        if begun.elapsed() > Duration::from_secs(30) {
-            return Err("the claim does not expire".to_owned());
-        }
-        sleep(Duration::from_millis(20)).await;
-    }
+    wait_until_expired(&subject, &key, ttl).await?;
     let second = claimed(&subject, &key, &SECOND, LONG).await?;
     expect_larger(second, first.number)?;
     expect_answer("`took_over`", &second.took_over, &true)
