@@ -1,14 +1,19 @@
 //! The same with the attribute: the key is a row in the transaction of the payment.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use idempotence::{Idempotency, MemoryStore, idempotent};
 use sqlx::PgPool;
 
 use crate::payment::{Failure, Order, pay};
 
-/// Its prefix is used. Its store is not, because the key is a row.
-static HANDLE: LazyLock<Idempotency> = LazyLock::new(|| Idempotency::new(MemoryStore::new()));
+/// Its store is not used, because the key is a row. Its deadline is as long as sqlx waits for a connection.
+static HANDLE: LazyLock<Idempotency> = LazyLock::new(|| {
+    let builder = Idempotency::builder(MemoryStore::new());
+    let handle = builder.deadline(Duration::from_secs(30)).build();
+    handle.expect("the deadline is allowed")
+});
 
 /// Pays once for each key. The guard begins the transaction `tx` on the pool, and commits it.
 ///

@@ -44,9 +44,14 @@ async fn a_crowd_of_equal_posts_gets_one_receipt() {
 /// Each duplicate has one connection of the pool and waits for a second one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_hand_a_crowd_of_equal_posts_blocks_itself() {
-    let (_, _, failed, paid_twice) = by_hand(Scenario::FiftyEqual).await;
-    assert!(failed >= 9, "{failed} failed");
-    assert_eq!(paid_twice, 0);
+    let mut runs = Vec::new();
+    // On a machine that stands still the posts may not meet, so then the scenario is repeated.
+    while runs.last().is_none_or(|failed| *failed < 9) {
+        assert!(runs.len() < 10, "{runs:?} failed");
+        let (_, _, failed, paid_twice) = by_hand(Scenario::FiftyEqual).await;
+        assert_eq!(paid_twice, 0);
+        runs.push(failed);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +85,7 @@ async fn settings_of_sessions_change_no_answer() {
         let mut runs = Vec::new();
         // On a machine that stands still the five posts may not meet, so then the scenario is repeated.
         while runs.last() != Some(&(1, 0, 4, 0)) {
-            assert!(runs.len() < 5, "{runs:?}");
+            assert!(runs.len() < 10, "{runs:?}");
             runs.push(by_hand(scenario).await);
         }
     }
@@ -90,7 +95,8 @@ async fn settings_of_sessions_change_no_answer() {
 async fn another_amount_under_a_key_is_refused() {
     assert_eq!(guarded(Scenario::OtherAmount).await, (1, 1, 0, 0));
     // By hand the second amount gets the receipt of the first one, and nobody knows.
-    assert_eq!(by_hand(Scenario::OtherAmount).await, (2, 0, 0, 0));
+    let by_hand = run(Scenario::OtherAmount, Design::ByHand, GUARDED).await;
+    assert_eq!(counts(&by_hand.unwrap()), (2, 0, 0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
