@@ -98,7 +98,7 @@ fn one_runs_and_one_waits(server: &RedisServer) -> (Process, Process) {
     let second = Process::start("pay", server);
     let client = Client::open(server.url()).unwrap();
     let mut connection = client.get_connection().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(2);
     loop {
         let mut channels = cmd("PUBSUB");
         let channels = channels.arg("CHANNELS").query(&mut connection);
@@ -175,7 +175,7 @@ fn patient(store: RedisStore) -> Idempotency {
     builder.deadline(Duration::from_mins(1)).build().unwrap()
 }
 
-const LEASE: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(5);
 /// Long enough for a call of another process before the lease of a killed process expires.
 const LONG_LEASE: Duration = Duration::from_secs(5);
 
@@ -192,8 +192,8 @@ async fn endless(id: u64) -> Result<(), Error> {
 #[idempotent(
     key = "id",
     ttl = "1m",
-    lease = "1s",
-    wait = "20s",
+    lease = "5s",
+    wait = "1m",
     replay = true,
     name = "orders.pay"
 )]

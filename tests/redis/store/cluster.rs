@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use crate::store::load::Load;
 use crate::store::replicas::runs_only_with_replicas;
 use crate::store::servers::{
-    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works, chain, key, kind, send,
+    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, answer_to_removal, assert_works, chain, key, kind,
+    send,
 };
 use crate::store::waiting::assert_waiting_call_is_woken;
 
@@ -39,9 +40,7 @@ mod suite_in_batches {
 /// A cluster without replicas, so that no slot changes its node.
 fn shared_cluster() -> &'static RedisCluster {
     static CLUSTER: OnceLock<RedisCluster> = OnceLock::new();
-    CLUSTER.get_or_init(|| {
-        RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap()
-    })
+    CLUSTER.get_or_init(|| RedisCluster::start(3, 0).unwrap())
 }
 
 async fn on_the_shared_cluster() -> RedisStore {
@@ -157,7 +156,7 @@ async fn a_hanging_master_is_replaced_after_the_failover() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_node_does_not_delay_the_other_nodes() {
-    let cluster = RedisCluster::start_with(3, 0, ["--cluster-node-timeout", "20000"]).unwrap();
+    let cluster = RedisCluster::start(3, 0).unwrap();
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     let control = RedisStore::connect(&cluster.url()).await.unwrap();
     let (hangs, answers) = (cluster.master_of("a").unwrap(), "b");
@@ -221,7 +220,7 @@ pub(crate) async fn assert_is_not_delayed(ask: impl AsyncFn(), control: impl Asy
         if worst < Duration::from_secs(1) + unharmed {
             return;
         }
-        assert!(tries < 5, "{worst:?}");
+        assert!(tries < 20, "{worst:?}");
     }
 }
 
@@ -246,7 +245,7 @@ async fn until_claimed(store: &RedisStore, key: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_in_a_cluster_runs_only_when_the_replica_has_its_claim() {
-    let cluster = RedisCluster::start(3, 1).unwrap();
+    let cluster = RedisCluster::start_with(3, 1, ["--cluster-node-timeout", "20000"]).unwrap();
     let url = format!("{}?replicas=1", cluster.url());
     let store = RedisStore::connect(&url).await.unwrap();
     let mut replicas = Vec::new();
@@ -317,7 +316,8 @@ async fn a_moving_slot_is_followed() {
             let completion = store.replace(free, &VALUE, &DONE, TTL).await.unwrap();
             assert_eq!(completion, Swap::Done);
             assert_eq!(store.get(free).await.unwrap().unwrap().value, DONE);
-            assert_eq!(store.remove(free, &DONE).await.unwrap(), Swap::Done);
+            let removal = answer_to_removal(store.remove(free, &DONE)).await;
+            assert_eq!(removal, Swap::Done);
         }
     };
     check().await;
@@ -327,7 +327,8 @@ async fn a_moving_slot_is_followed() {
     check().await;
     moving.finish().unwrap();
     check().await;
-    assert_eq!(other.remove(held, &VALUE).await.unwrap(), Swap::Done);
+    let removal = answer_to_removal(other.remove(held, &VALUE)).await;
+    assert_eq!(removal, Swap::Done);
 }
 
 #[tokio::test]

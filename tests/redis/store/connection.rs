@@ -305,27 +305,30 @@ async fn many_large_replays_do_not_delay_small_calls() {
         let claim = store.claim(&key, &VALUE, TTL).await.unwrap();
         assert!(matches!(claim, Claim::Taken(_)));
     }
-    let replays: Vec<_> = (0..64)
-        .map(|client| {
-            let store = store.clone();
-            tokio::spawn(async move {
-                let key = format!("large {client}");
-                store.claim(&key, &VALUE, TTL).await.unwrap()
+    // A busy machine may delay the small call itself, so the check is repeated.
+    for attempt in 1.. {
+        let replays: Vec<_> = (0..64)
+            .map(|client| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    let key = format!("large {client}");
+                    store.claim(&key, &VALUE, TTL).await.unwrap()
+                })
             })
-        })
-        .collect();
-    // The large replays are sent before the small call, and their 64 MB have not all arrived.
-    tokio::task::yield_now().await;
-    store.claim("small", &VALUE, TTL).await.unwrap();
-    let late = replays
-        .iter()
-        .filter(|replay| !replay.is_finished())
-        .count();
-    assert!(
-        late > 0,
-        "the small call must not wait for all large replays"
-    );
-    for replay in replays {
-        assert_eq!(replay.await.unwrap(), Claim::Taken(large.clone()));
+            .collect();
+        // The large replays are sent before the small call, and their 64 MB have not all arrived.
+        tokio::task::yield_now().await;
+        store.claim("small", &VALUE, TTL).await.unwrap();
+        let is_late = replays.iter().any(|replay| !replay.is_finished());
+        for replay in replays {
+            assert_eq!(replay.await.unwrap(), Claim::Taken(large.clone()));
+        }
+        if is_late {
+            return;
+        }
+        assert!(
+            attempt < 10,
+            "the small call must not wait for all large replays"
+        );
     }
 }

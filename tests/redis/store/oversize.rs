@@ -110,7 +110,8 @@ async fn steps_that_a_handle_cannot_read_are_not_reported_as_absent() {
     let server = RedisServer::start().unwrap();
     let handle = async |largest_result: usize| {
         let store = RedisStore::connect(&server.url()).await.unwrap();
-        let idempotency = Idempotency::builder(store).largest_result(largest_result);
+        let idempotency = Idempotency::builder(store).deadline(MAX_WAIT);
+        let idempotency = idempotency.largest_result(largest_result);
         idempotency.build().unwrap()
     };
     let (large, small) = (handle(4 * MEBIBYTE).await, handle(MEBIBYTE).await);

@@ -9,6 +9,7 @@ use idempotent_redis::redis::{self, Value, cmd};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::Hint;
 use idempotent_runtime::{Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed};
+use support::transfers::patient;
 use tokio::sync::oneshot;
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to, send, url_of_user};
@@ -58,8 +59,8 @@ async fn assert_nothing_was_refused(server: &RedisServer) {
 async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
     let servers = [RedisServer::start().unwrap()];
     let server = &servers[0];
-    let handle = Idempotency::new(store(server, &[], "idem:*").await);
-    let there = Idempotency::new(store(server, &[], "idem:*").await);
+    let handle = patient(store(server, &[], "idem:*").await);
+    let there = patient(store(server, &[], "idem:*").await);
 
     let (runs, begun) = oneshot::channel();
     let (end, ends) = oneshot::channel();
@@ -118,14 +119,14 @@ async fn the_page_permits_calls_tokens_counters_seen_sets_and_order_numbers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_permits_fences_and_filters() {
     let server = RedisServer::start().unwrap();
-    let handle = Idempotency::new(store(&server, &["fences"], "idem:*").await);
+    let handle = patient(store(&server, &["fences"], "idem:*").await);
     let call = handle.call("orders.pack").key(&7).ttl(TTL).fence();
     let fence = call.run_with(async |cx| cx.try_fence()).await.unwrap();
     assert!(fence > 0);
     assert_nothing_was_refused(&server).await;
 
     let server = RedisServer::start().unwrap();
-    let handle = Idempotency::new(store(&server, &["Bloom filters"], "idem:*").await);
+    let handle = patient(store(&server, &["Bloom filters"], "idem:*").await);
     let filter = handle
         .bloom("orders.no", 1000, 0.01, Duration::from_hours(1))
         .unwrap();

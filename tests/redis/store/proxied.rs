@@ -88,6 +88,7 @@ async fn broken<S: Store>(
             let faults = (0..count).flat_map(|index| faults(direction).map(move |f| (index, f)));
             cases.extend(faults.map(|(index, fault)| Case {
                 harm: Some((direction, index, fault)),
+                deadline: DEADLINE,
                 ..clean
             }));
         }
@@ -101,9 +102,10 @@ async fn broken<S: Store>(
         running.spawn(async move {
             let _place = places.acquire().await.unwrap();
             let mut result = None;
-            // On a slow machine a call may end before the message that the proxy should damage.
-            for _ in 0..TRIES {
-                let (traffic, found) = case.check(make).await;
+            // On a slow machine a call may end before the message that the proxy should damage. The next call has more time.
+            for attempt in 0..TRIES {
+                let deadline = case.deadline * 2_u32.pow(attempt);
+                let (traffic, found) = Case { deadline, ..case }.check(make).await;
                 if traffic.fault_applied || found.is_some() {
                     result = Some(found);
                     break;
@@ -145,7 +147,10 @@ async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
 }
 
 const AT_ONCE: usize = 48;
-const TRIES: usize = 5;
+const TRIES: u32 = 5;
+
+/// The deadline of a damaged call.
+const DEADLINE: Duration = Duration::from_millis(400);
 
 /// A delay shorter than the deadline of a call, and a longer one.
 const DELAYS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(700)];

@@ -45,7 +45,9 @@ async fn a_result_for_which_a_server_has_no_room_for_a_moment_is_unavailable_to_
         send(&server, set.arg("SET").arg("maxmemory").arg(bytes)).await;
     };
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let idempotency = Idempotency::new(store);
+    // The call stores its result again until the deadline.
+    let idempotency = Idempotency::builder(store).deadline(Duration::from_secs(5));
+    let idempotency = idempotency.build().unwrap();
     let call = || {
         let call = idempotency.call("orders.pay").key(&1).replay();
         call.ttl(Duration::from_hours(24)).lease(TTL)

@@ -16,7 +16,8 @@ use idempotent_runtime::{Durability, Error, Idempotency, MemoryStore, Store, Sto
 use tokio::sync::OnceCell;
 
 use crate::store::servers::{
-    DONE, MAX_WAIT, TTL, VALUE, chain, clients, connection_to, key, kind, send, url_of_user,
+    DONE, MAX_WAIT, TTL, VALUE, chain, clients, connection_to, key, kind, send, subscribed,
+    url_of_user,
 };
 
 /// A server with one replica in sync.
@@ -152,9 +153,9 @@ fn redis_value(text: &str) -> Value {
 #[tokio::test]
 async fn a_write_with_too_few_replicas_is_an_error_and_remains() {
     let pair = Pair::start().await;
-    let store = pair.store(SHORT).await;
+    let (store, patient) = (pair.store(SHORT).await, pair.store(LONG).await);
     for key in ["held", "done"] {
-        store.claim(key, &VALUE, TTL).await.unwrap();
+        patient.claim(key, &VALUE, TTL).await.unwrap();
     }
     pair.replica.pause().unwrap();
     let refused = store.claim("key", &VALUE, TTL).await.unwrap_err();
@@ -189,7 +190,6 @@ async fn a_write_with_too_few_replicas_is_an_error_and_remains() {
     }
 
     pair.replica.resume().unwrap();
-    let patient = pair.store(LONG).await;
     let claim = patient.claim("key", &VALUE, TTL).await.unwrap();
     assert_eq!(claim, Claim::Claimed);
 }
@@ -198,9 +198,9 @@ async fn a_write_with_too_few_replicas_is_an_error_and_remains() {
 #[tokio::test]
 async fn a_repeated_write_still_waits_for_replicas() {
     let pair = Pair::start().await;
-    let store = pair.store(SHORT).await;
+    let (store, patient) = (pair.store(SHORT).await, pair.store(LONG).await);
     for key in ["held", "token"] {
-        store.claim(key, &VALUE, TTL).await.unwrap();
+        patient.claim(key, &VALUE, TTL).await.unwrap();
     }
     pair.replica.pause().unwrap();
     let unknown = StoreErrorKind::Unknown;
@@ -368,7 +368,7 @@ async fn writes_that_wait_do_not_delay_other_calls() {
     waits(&pair.primary).await;
     assert_eq!(store.get("key").await.unwrap().unwrap().value, VALUE);
     assert_eq!(store.remove("held", &VALUE).await.unwrap(), Swap::Done);
-    assert!(store.subscribe("held").await.is_some());
+    subscribed(&store, "held").await;
     assert!(!claiming.is_finished());
     pair.replica.resume().unwrap();
     assert_eq!(claiming.await.unwrap().unwrap(), Claim::Claimed);
@@ -459,10 +459,12 @@ async fn the_primary_may_restart() {
     }
     pair.primary.restart().unwrap();
     // The first broken connection makes the store discard all other connections.
-    let mut broken = 0;
+    let (mut broken, deadline) = (0, Instant::now() + MAX_WAIT);
     while let Err(error) = store.claim("key", &VALUE, TTL).await {
-        broken += 1;
-        assert!(broken <= 2, "{}", chain(&error));
+        // On a busy machine a new connection may come too late.
+        broken += usize::from(!chain(&error).contains("did not answer in time"));
+        let is_allowed = broken <= 2 && Instant::now() < deadline;
+        assert!(is_allowed, "{}", chain(&error));
     }
 }
 
@@ -591,7 +593,9 @@ async fn in_a_cluster_a_write_waits_for_the_replicas_of_its_key() {
     send(&replica, cmd("CLUSTER").arg(&["REPLICATE", &id])).await;
     info_says(&low, "state=online").await;
 
-    let client = ClusterClient::new([low.url()]).unwrap();
+    // By default the client sends a command again after half a second.
+    let client = ClusterClient::builder([low.url()]).response_timeout(MAX_WAIT);
+    let client = client.connection_timeout(MAX_WAIT).build().unwrap();
     let connection = client.get_async_connection().await.unwrap();
     let options = RedisStore::options().replicas(1);
     let store = options

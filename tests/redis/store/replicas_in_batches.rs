@@ -90,14 +90,14 @@ async fn many_writes_wait_for_the_replica_once_and_are_in_the_replica() {
 #[tokio::test]
 async fn only_writes_of_a_batch_fail_if_the_replica_is_late() {
     let pair = Pair::start().await;
-    let store = pair.store("50ms").await;
+    let (store, patient) = (pair.store("50ms").await, pair.store("20s").await);
     let keys = keys("late");
     // Every third key belongs to another caller.
     let (value, other) = (VALUE, DONE);
     let taken = keys
         .iter()
         .step_by(3)
-        .map(|key| store.claim(key, &other, TTL));
+        .map(|key| patient.claim(key, &other, TTL));
     for claim in join_all(taken).await {
         claim.unwrap();
     }
@@ -127,12 +127,11 @@ async fn only_writes_of_a_batch_fail_if_the_replica_is_late() {
         assert_eq!(kind(claim), StoreErrorKind::Unknown);
     }
     pair.replica.resume().unwrap();
-    let store = pair.store("20s").await;
     let claims = keys
         .iter()
         .skip(1)
         .step_by(3)
-        .map(|key| store.claim(key, &value, TTL));
+        .map(|key| patient.claim(key, &value, TTL));
     for claim in join_all(claims).await {
         assert_eq!(claim.unwrap(), Claim::Claimed);
     }

@@ -6,6 +6,7 @@ use idempotence_test_servers::RedisServer;
 use idempotent_redis::RedisStore;
 use idempotent_redis::redis::{self, cmd};
 use idempotent_runtime::{Error, Idempotency};
+use support::transfers::patient;
 
 use crate::store::servers::{TTL, send};
 
@@ -36,7 +37,7 @@ async fn run_each(server: &RedisServer, idempotency: &Idempotency, limit: usize)
 async fn a_batch_of_calls_makes_fewer_requests_than_a_loop() {
     let server = RedisServer::start().unwrap();
     let store = RedisStore::connect(&server.url()).await.unwrap();
-    let idempotency = Idempotency::new(store);
+    let idempotency = patient(store);
     let before = requests(&server).await;
     for row in 0..ROWS {
         let call = idempotency.call("import.row").key(&("loop", row)).ttl(TTL);
