@@ -6,7 +6,6 @@
 
 pub mod check;
 mod client;
-mod probe;
 mod process;
 pub mod service;
 pub mod storm;

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use idempotence::store::redis::redis::{Client, RedisResult, cmd};
+use idempotence::store::redis::redis::{Client, RedisResult, cmd, pipe};
 use idempotence_test_servers::{MariaDbServer, RedisServer};
 
 use crate::database;
+use crate::history::{Micros, now};
 use crate::stored::Stored;
 
 /// A server that answers, of any kind.
@@ -50,6 +51,22 @@ impl Leader<'_> {
             Self::Redis(server) => server.resume(),
             Self::MariaDb(server, _) => server.resume(),
         }
+    }
+
+    /// Writes this key. Returns the time of a write that is on a replica; `None` if no replica has one in time.
+    pub(crate) fn replicated(self, key: &str) -> Option<Micros> {
+        let Self::Redis(server) = self else {
+            return None;
+        };
+        let mut connection = Client::open(server.url()).ok()?.get_connection().ok()?;
+        (0..20).find_map(|_| {
+            let at = now();
+            let mut write = pipe();
+            write.cmd("SET").arg(key).arg("").arg("EX").arg(60).ignore();
+            write.cmd("WAIT").arg(1).arg(500);
+            let (replicas,): (u32,) = write.query(&mut connection).ok()?;
+            (replicas > 0).then_some(at)
+        })
     }
 
     /// Makes the server close the connections of all its other clients.

@@ -14,6 +14,7 @@ pub mod http;
 mod leader;
 pub mod outcome;
 pub mod plan;
+mod probe;
 pub mod proxy;
 pub mod run;
 pub mod servers;

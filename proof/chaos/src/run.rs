@@ -18,8 +18,9 @@ use crate::child;
 use crate::history::{self, History, HistoryEvent};
 use crate::outcome;
 use crate::plan::{self, WorkerFault, random};
+use crate::probe::STORE;
 use crate::servers::{Servers, Topology};
-use crate::worker::{BACKGROUND, Work, settles_in_background};
+use crate::worker::{BACKGROUND, Work, note_late_tasks, settles_in_background};
 
 /// The settings of a run.
 #[derive(Debug, Clone)]
@@ -89,6 +90,9 @@ async fn run_in(folder: PathBuf, setup: Setup) -> io::Result<Outcome> {
         ..
     } = setup;
     let servers = Servers::start(topology, workers, seed, fault, &history).await?;
+    // The proxies run in this process.
+    let mut watching = JoinSet::new();
+    watching.spawn(note_late_tasks(Arc::clone(&history), STORE));
     let run = Arc::new(Run {
         ends: Instant::now() + setup.lasts,
         processes: AtomicU32::new(1),
@@ -257,7 +261,7 @@ impl Worker {
 
     /// Waits until the worker has ended by itself. Otherwise it is killed later, and its history lacks the end.
     async fn end(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(40);
+        let deadline = Instant::now() + Duration::from_mins(5);
         while self.child.try_wait()?.is_none() && Instant::now() < deadline {
             sleep(Duration::from_millis(20)).await;
         }

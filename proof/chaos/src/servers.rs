@@ -14,6 +14,7 @@ use crate::broken::Fault;
 use crate::history::{History, HistoryEvent, Line, Micros, now};
 use crate::leader::Leader;
 use crate::plan::{ServerFault, random};
+use crate::probe::Probe;
 use crate::proxy::Proxy;
 use crate::stored::Stored;
 
@@ -40,6 +41,7 @@ pub struct Servers {
     /// The ports of the known leaders, and when they were last read.
     known_leaders: Mutex<(Vec<u16>, Micros)>,
     random: Mutex<StdRng>,
+    _probe: Option<Probe>,
 }
 
 #[derive(Debug)]
@@ -103,8 +105,13 @@ impl Servers {
                 Kind::Cluster(cluster, keys)
             }
         };
+        let probed = match &kind {
+            Kind::One(server, _) => Some(server.url()),
+            _ => None,
+        };
         let servers = Self {
             kind,
+            _probe: probed.map(|url| Probe::start(url, Arc::clone(history))),
             history: Arc::clone(history),
             known_leaders: Mutex::default(),
             random: Mutex::new(random(seed, 2)),
@@ -213,10 +220,13 @@ impl Servers {
     /// Kills a leader. If it has replicas, waits until another server is the leader.
     fn kill_a_leader(&self) -> io::Result<Leader<'_>> {
         let old = self.any_leader()?;
-        self.history.note(match self.kind {
+        let event = match self.kind {
             Kind::One(..) | Kind::MariaDb(..) => HistoryEvent::ServerDown,
             _ => HistoryEvent::LeaderKilled,
-        });
+        };
+        // A fail-over may lose what the replica does not have. On a busy machine it lags behind.
+        let at = self.replicated(old);
+        self.history.append(&Line { at, event });
         old.kill()?;
         match self.wait_for_another(old) {
             Ok(()) => {
@@ -228,6 +238,22 @@ impl Servers {
             Err(error) => return Err(error),
         }
         Ok(old)
+    }
+
+    /// A time before which all writes of the leader are on its replica.
+    fn replicated(&self, leader: Leader<'_>) -> Micros {
+        let known_leaders = self.known_leaders().0.clone();
+        let key = match &self.kind {
+            Kind::Sentinels(..) => Some("replicated"),
+            Kind::Cluster(_, keys) => {
+                let mut keys = keys.iter().zip(known_leaders);
+                let key = keys.find(|(_, port)| *port == leader.port());
+                key.map(|(key, _)| &**key)
+            }
+            Kind::One(..) | Kind::MariaDb(..) => None,
+        };
+        let replicated = key.and_then(|key| leader.replicated(key));
+        replicated.unwrap_or_else(now)
     }
 
     fn wait_for_another(&self, old: Leader<'_>) -> io::Result<()> {

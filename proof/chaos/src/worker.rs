@@ -92,6 +92,7 @@ pub async fn run(work: Work) -> io::Result<()> {
     let history = Arc::new(History::open(&work.history, process)?);
     note_panics(&history, process);
     note_starvation(&history, process);
+    tokio::spawn(note_late_tasks(Arc::clone(&history), process));
     let stop = Arc::new(AtomicBool::new(false));
     let answer = Arc::clone(&stop);
     thread::spawn(move || {
@@ -158,6 +159,19 @@ pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
             }
         }
     });
+}
+
+/// Notes when the tasks of the process run late. A machine that is too busy for all tasks may still run the thread of
+/// [`note_starvation`], which sleeps most of the time.
+pub(crate) async fn note_late_tasks(history: Arc<History>, process: u32) {
+    loop {
+        let before = now();
+        sleep(Duration::from_millis(10)).await;
+        let paused = now() - before;
+        if paused > NOTED {
+            history.note(HistoryEvent::Starved(process, paused));
+        }
+    }
 }
 
 /// Notes the batches of the process again and again, because the process may be killed at any time.

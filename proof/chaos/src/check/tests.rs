@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::history::{Batches, Call, HistoryEvent, Key};
+use crate::probe::STORE;
 
 const PAY: Key = Key {
     endpoint: Endpoint::Pay,
@@ -89,6 +90,19 @@ fn calls_one_after_another_break_nothing() {
         .success(6, COUPON, 100, 200)
         .duplicate(7, COUPON, 900_000, Answer::Done);
     assert_eq!(history.violations(&[1]), []);
+}
+
+#[test]
+fn a_controller_that_did_not_run_is_no_process_and_excuses_a_late_end_in_the_background() {
+    // The process 2 settles in the background.
+    let history = || {
+        history()
+            .success(2, PAY, 100, 200)
+            .success(3, PAY, 1000, 1100)
+    };
+    assert_eq!(history().violations(&[3]), [Rule::NoSecondRun; 2]);
+    let starved = history().at(900, HistoryEvent::Starved(STORE, 650_000));
+    assert_eq!(starved.violations(&[3]), []);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{RECORDED_WITHIN, STOPS_WITHIN};
 use crate::history::{Answer, Call, HistoryEvent, Key, Line, Micros, NOTED};
+use crate::probe::STORE;
 use crate::worker::{DEADLINE, settles_in_background};
 
 /// Everything that happened in a run.
@@ -18,7 +19,7 @@ pub(super) struct Timeline {
     pub(super) failovers: Vec<(Micros, Micros)>,
 }
 
-/// A time in which requests did not arrive: the server was down, or the proxy delayed them.
+/// A time in which requests did not arrive: the server was down or did not run, or the proxy delayed them.
 #[derive(Debug)]
 struct Delay {
     /// The process of the requests; `None` for all processes.
@@ -93,6 +94,9 @@ impl Timeline {
                     }
                 }
                 HistoryEvent::Awake(process) => timeline.process(process).awake = Some(at),
+                HistoryEvent::Starved(STORE, lasted) => {
+                    timeline.delay(None, Some(at.saturating_sub(lasted)), at);
+                }
                 HistoryEvent::Starved(process, lasted) => {
                     let pause = (at.saturating_sub(lasted), at);
                     timeline.process(process).pauses.push(pause);

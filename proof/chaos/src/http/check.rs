@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use self::figures::Figures;
-use super::probe::STORE;
 use super::service::{DEADLINE, LEASE};
 use crate::history::{Call, HistoryEvent, Key, Line, Micros};
+use crate::probe::STORE;
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,8 +169,9 @@ pub fn check(lines: &[Line], received: &Received) -> Verdict {
 
 /// If the store or a process is silent for this time, a lease may end, or a response may not be stored.
 const LONG_PAUSE: Micros = 1_000_000;
-/// A body starts at most this long after the answer of the store to its claim.
-const START_DELAY: Micros = 500_000;
+/// A body starts at most this long after the answer of the store to its claim, also on a busy machine. A body that runs without a claim
+/// starts later: after the deadline.
+const START_DELAY: Micros = 2_000_000;
 /// A 503 comes at most this long after the silence: the deadline of a service and a second.
 const REFUSAL_DELAY: Micros = DEADLINE + 1_000_000;
 

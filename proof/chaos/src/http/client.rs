@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::check::{Answer, Attempts, Success};
-use super::service::call_of;
-use crate::history::{Endpoint, Key, now};
+use super::service::{MADE_AT, call_of};
+use crate::history::{Endpoint, Key, Micros, now};
 
 /// A client waits for one response at most this long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// A client repeats its request at most this long.
-const GIVES_UP: Duration = Duration::from_secs(90);
+const GIVES_UP: Duration = Duration::from_mins(10);
 /// The header that marks a replay.
 const MARKER: &str = "idempotency-replayed";
 
@@ -26,16 +26,18 @@ pub(super) struct Client {
     pub(super) number: usize,
     pub(super) key: Key,
     pub(super) services: [SocketAddr; 2],
+    /// Whether it disconnects in the middle of some of its first attempts.
+    pub(super) may_disconnect: bool,
     pub(super) random: StdRng,
 }
 
 impl Client {
-    /// Repeats the request until a success. Disconnects in the middle of some of the first attempts.
+    /// Repeats the request until a success.
     pub(super) async fn call(mut self) -> (Answer, Attempts) {
         let mut attempts = Attempts::default();
         let gives_up_at = Instant::now() + GIVES_UP;
         for attempt in 0.. {
-            let disconnects = attempt < 3 && self.random.random_ratio(1, 4);
+            let disconnects = self.may_disconnect && attempt < 3 && self.random.random_ratio(1, 4);
             let patience = if disconnects {
                 Duration::from_millis(self.random.random_range(1..400))
             } else {
@@ -51,12 +53,12 @@ impl Client {
                     409 if response.is_refusal("in_progress") => attempts.in_progress += 1,
                     503 if response.is_refusal("store_unavailable") => {
                         attempts.unavailable += 1;
-                        attempts.last_unavailable = Some(now());
+                        attempts.last_unavailable = response.made_at;
                     }
                     // The client does not know whether its order was made, so it sends the same key again.
                     500 if response.is_problem("lease_lost") => {
                         attempts.unavailable += 1;
-                        attempts.last_unavailable = Some(now());
+                        attempts.last_unavailable = response.made_at;
                     }
                     _ => return (Answer::Unexpected(response.text()), attempts),
                 },
@@ -72,7 +74,7 @@ impl Client {
 }
 
 /// Sends the request on a new connection.
-pub(super) async fn send(service: SocketAddr, key: Key) -> io::Result<Response> {
+async fn send(service: SocketAddr, key: Key) -> io::Result<Response> {
     let mut stream = TcpStream::connect(service).await?;
     let Key { endpoint, number } = key;
     let path = match endpoint {
@@ -94,8 +96,10 @@ pub(super) async fn send(service: SocketAddr, key: Key) -> io::Result<Response> 
 
 /// A complete response.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) status: u16,
+struct Response {
+    status: u16,
+    /// When the service made it, if it is no success.
+    made_at: Option<Micros>,
     /// The lines of the head without `date` and the marker of a replay.
     head: Vec<String>,
     is_replay: bool,
@@ -110,6 +114,7 @@ impl Response {
         let body = bytes[end + 4..].to_vec();
         let mut response = Self {
             status: head.split(' ').nth(1)?.parse().ok()?,
+            made_at: None,
             head: Vec::new(),
             is_replay: false,
             body,
@@ -118,6 +123,10 @@ impl Response {
             let (name, value) = line.split_once(": ").unwrap_or((line, ""));
             match &*name.to_ascii_lowercase() {
                 "date" => continue,
+                MADE_AT => {
+                    response.made_at = value.parse().ok();
+                    continue;
+                }
                 MARKER => {
                     response.is_replay = true;
                     continue;
@@ -155,7 +164,7 @@ impl Response {
         String::from_utf8_lossy(&self.body).contains(text)
     }
 
-    pub(super) fn success(self) -> Answer {
+    fn success(self) -> Answer {
         Answer::Success(Success {
             at: now(),
             call: call_of(&self.body),
@@ -164,7 +173,7 @@ impl Response {
         })
     }
 
-    pub(super) fn text(&self) -> String {
+    fn text(&self) -> String {
         let head = self.head.join("\n");
         format!("{head}\n{}", String::from_utf8_lossy(&self.body))
     }

@@ -56,7 +56,7 @@ impl ServiceProcess {
             address: (Ipv4Addr::LOCALHOST, service.port).into(),
             child,
         };
-        let deadline = Instant::now() + Duration::from_mins(1);
+        let deadline = Instant::now() + Duration::from_mins(5);
         while TcpStream::connect(started.address).await.is_err() {
             let ended = started.child.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
@@ -77,7 +77,7 @@ impl ServiceProcess {
     /// Closes its standard input, and waits until the service has ended by itself.
     pub(super) async fn end(&mut self) -> io::Result<()> {
         drop(self.child.stdin.take());
-        let deadline = Instant::now() + Duration::from_mins(1);
+        let deadline = Instant::now() + Duration::from_mins(5);
         while self.child.try_wait()?.is_none() {
             if Instant::now() > deadline {
                 let message = format!("service {} does not end", self.process);

@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Line, Micros, NOTED, now};
-use crate::worker::{connect, note_panics, note_starvation};
+use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Line, Micros, now};
+use crate::worker::{connect, note_late_tasks, note_panics, note_starvation};
 
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
 pub const LEASE: Micros = 2_000_000;
@@ -131,7 +131,7 @@ pub async fn run(service: Service) -> io::Result<()> {
         Guard::Missing => routes,
         guard => routes.route_layer(layer(&idempotency, guard)),
     };
-    let routes = routes.route_layer(from_fn(note_arrival));
+    let routes = routes.route_layer(from_fn(note_times));
     let listener = TcpListener::bind(("127.0.0.1", service.port)).await?;
     tokio::select! {
         served = axum::serve(listener, routes) => served?,
@@ -140,19 +140,6 @@ pub async fn run(service: Service) -> io::Result<()> {
     let _ = idempotency.drain(Duration::from_secs(5)).await;
     history.note(HistoryEvent::Finished(process));
     Ok(())
-}
-
-/// Notes when the tasks of the service run late. A machine that is too busy for all tasks may still run the thread of
-/// [`note_starvation`], which sleeps most of the time.
-async fn note_late_tasks(history: Arc<History>, process: u32) {
-    loop {
-        let before = now();
-        sleep(Duration::from_millis(10)).await;
-        let paused = now() - before;
-        if paused > NOTED {
-            history.note(HistoryEvent::Starved(process, paused));
-        }
-    }
 }
 
 /// Requests to `/pay` are refused while another request is running. Requests to `/order` wait for its response.
@@ -177,9 +164,16 @@ fn layer(idempotency: &Idempotency, guard: Guard) -> IdempotencyLayer {
 #[derive(Debug, Clone, Copy)]
 struct Arrival(Micros);
 
-async fn note_arrival(mut request: Request, next: Next) -> Response {
+/// The header of a refusal that says when the service made it: its client may read it much later.
+pub(super) const MADE_AT: &str = "made-at";
+
+async fn note_times(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(Arrival(now()));
-    next.run(request).await
+    let mut response = next.run(request).await;
+    if !response.status().is_success() {
+        response.headers_mut().insert(MADE_AT, now().into());
+    }
+    response
 }
 
 #[derive(Debug, Clone)]

@@ -13,14 +13,14 @@ use tokio::sync::Barrier;
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
-use super::check::{Answer, Received, Rule, Verdict, check};
-use super::client::{Client, send};
-use super::probe::Probe;
+use super::check::{Received, Rule, Verdict, check};
+use super::client::Client;
 use super::process::{ServiceProcess, allow_many_sockets};
 use super::service::{DEADLINE, Guard, Service, body_lasts};
-use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line};
+use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line, now};
 use crate::outcome;
 use crate::plan::random;
+use crate::probe::Probe;
 
 /// The settings of a storm.
 #[derive(Debug, Clone)]
@@ -218,6 +218,7 @@ impl Storm {
                 number,
                 key,
                 services,
+                may_disconnect: true,
                 random: random(self.setup.seed, purpose),
             };
             let barrier = Arc::clone(&barrier);
@@ -270,7 +271,7 @@ impl Storm {
 
     /// Waits until a body of the key has started. Returns its process.
     async fn wait_for_body(&self, key: Key) -> io::Result<u32> {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_mins(10);
         while Instant::now() < deadline {
             for line in self.lines()? {
                 if let HistoryEvent::Started(call, started) = line.event
@@ -281,7 +282,7 @@ impl Storm {
             }
             sleep(Duration::from_millis(5)).await;
         }
-        let message = format!("no body of {key} has started within 30 s");
+        let message = format!("no body of {key} has started within ten minutes");
         Err(io::Error::new(io::ErrorKind::TimedOut, message))
     }
 
@@ -289,8 +290,11 @@ impl Storm {
     async fn replace(&mut self, place: usize) -> io::Result<()> {
         let service = &mut self.services[place];
         let port = service.address.port();
+        // The process may be dead long before a busy machine runs the next line.
+        let at = now();
         block_in_place(|| service.kill())?;
-        self.history.note(HistoryEvent::Killed(service.process));
+        let event = HistoryEvent::Killed(service.process);
+        self.history.append(&Line { at, event });
         sleep(DOWN).await;
         self.services[place] = self.start(port).await?;
         Ok(())
@@ -321,16 +325,21 @@ impl Storm {
         ServiceProcess::start(&self.setup.program, &service, &self.folder).await
     }
 
-    /// Sends a retry of every key to every service.
+    /// Sends a retry of every key to every service, and again if the store of a busy machine does not answer in time.
     async fn ask_again(&self, received: &mut Received) {
         let keys: BTreeSet<Key> = received.storm.iter().map(|(key, _)| *key).collect();
         for key in keys {
             for service in &self.services {
-                let answer = match send(service.address, key).await {
-                    Ok(response) if (200..300).contains(&response.status) => response.success(),
-                    Ok(response) => Answer::Unexpected(response.text()),
-                    Err(error) => Answer::Unexpected(error.to_string()),
+                let client = Client {
+                    number: 0,
+                    key,
+                    services: [service.address; 2],
+                    may_disconnect: false,
+                    random: random(self.setup.seed, 4),
                 };
+                let (answer, attempts) = client.call().await;
+                let refused = attempts.last_unavailable.map(|at| (key, at));
+                received.unavailable.extend(refused);
                 received.afterwards.push((key, answer));
             }
         }

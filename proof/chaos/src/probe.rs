@@ -1,4 +1,5 @@
-//! Measures how long the store answers nothing. A store that is silent for a lease is an excuse for a second body.
+//! Measures how long the store answers nothing. A store that is silent for a lease is an excuse for a second body. A busy machine makes
+//! it silent without a planned fault.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +12,15 @@ use crate::history::{History, HistoryEvent, NOTED, now};
 
 /// Writes to the store again and again until it is dropped, and notes when a write took long.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     stop: Arc<AtomicBool>,
 }
 
-/// The number of the store as a process that did not run.
-pub(super) const STORE: u32 = 0;
+/// The number of the store, and of this process, as a process that did not run.
+pub(crate) const STORE: u32 = 0;
 
 impl Probe {
-    pub(super) fn start(url: String, history: Arc<History>) -> Self {
+    pub(crate) fn start(url: String, history: Arc<History>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = Arc::clone(&stop);
         thread::spawn(move || {
@@ -55,7 +56,7 @@ fn write(url: &str, open: Option<Connection>) -> RedisResult<Connection> {
     };
     connection.set_read_timeout(Some(timeout))?;
     let mut set = cmd("SET");
-    set.arg("probe").arg(now());
+    set.arg("probe").arg(now()).arg("EX").arg(60);
     set.query::<()>(&mut connection)?;
     Ok(connection)
 }
