@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use idempotence_test_servers::{RedisCluster, RedisServer};
-use idempotent_redis::RedisStore;
 use idempotent_redis::redis::{cmd, from_redis_value};
+use idempotent_redis::{RedisOptions, RedisStore};
 use idempotent_runtime::Store;
 use idempotent_runtime::store::{Bytes, Claim, Swap};
 use tokio::time::timeout;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::store::batches::gathering;
 use crate::store::cluster::assert_is_not_delayed;
 use crate::store::servers::{
-    LEAST, MAX_WAIT, TTL, add_user, answer_to_removal, assert_works, key, send,
+    LEAST, MAX_WAIT, TTL, add_user, answer_to_removal, assert_works, key, next, send,
 };
 
 static VALUE: Bytes = crate::store::servers::VALUE;
@@ -78,10 +78,13 @@ pub(crate) async fn works_during(store: &RedisStore, end: impl Future<Output = (
 
 /// The connections to a node, beside the connections of other nodes.
 pub(crate) async fn connections(node: &RedisServer) -> usize {
-    let clients = send(node, cmd("CLIENT").arg("LIST").arg("TYPE").arg("NORMAL")).await;
-    let clients: String = from_redis_value(clients).unwrap();
     // One of them asks this question.
-    clients.lines().count() - 1
+    clients(node).await.lines().count() - 1
+}
+
+async fn clients(node: &RedisServer) -> String {
+    let clients = send(node, cmd("CLIENT").arg("LIST").arg("TYPE").arg("NORMAL")).await;
+    from_redis_value(clients).unwrap()
 }
 
 /// A store that knows all nodes. Before, the client of the cluster sends every operation, and sends an operation again if its node
@@ -89,6 +92,35 @@ pub(crate) async fn connections(node: &RedisServer) -> usize {
 async fn connected(cluster: &RedisCluster) -> RedisStore {
     let store = gathering(&cluster.url()).await;
     until_connected(cluster, &store).await;
+    store
+}
+
+/// As [`connected`], on a cluster that other stores use as well. The nodes know the store by its own user.
+pub(crate) async fn connected_among_others(
+    cluster: &RedisCluster,
+    options: RedisOptions,
+) -> RedisStore {
+    let user = format!("user{}", next());
+    for node in cluster.nodes() {
+        add_user(node, &user, "on >s3cret ~* &* +@all").await;
+    }
+    let url = cluster.url().replace("://", &format!("://{user}:s3cret@"));
+    let store = options.connect(&url).await.unwrap();
+    let deadline = Instant::now() + MAX_WAIT;
+    for node in cluster.nodes() {
+        let connections = async || {
+            let clients = clients(node).await;
+            clients.matches(&format!(" user={user} ")).count()
+        };
+        while connections().await < 2 {
+            assert!(Instant::now() < deadline, "the store must know its nodes");
+            store.get(&key()).await.unwrap();
+        }
+    }
+    // The store uses a connection after its handshake.
+    for _ in 0..20 {
+        store.get(&key()).await.unwrap();
+    }
     store
 }
 
@@ -346,8 +378,8 @@ async fn a_claim_that_is_dropped_and_its_removal_leave_nothing_in_a_cluster() {
 }
 
 /// A store on the cluster whose operations go in batches, because other callers use all nodes all the time.
-pub(crate) async fn crowded(url: &str) -> RedisStore {
-    let store = gathering(url).await;
+pub(crate) async fn crowded(cluster: &RedisCluster) -> RedisStore {
+    let store = connected_among_others(cluster, RedisStore::options().batch_above(2)).await;
     crowd(&store).await;
     store
 }
