@@ -163,7 +163,7 @@ impl RedisServer {
     ///
     /// # Errors
     ///
-    /// If it does not answer within ten seconds, or another program took the port.
+    /// If it does not answer within two minutes, or another program took the port.
     pub fn restart(&self) -> io::Result<()> {
         self.kill()?;
         self.launch()
@@ -203,7 +203,7 @@ impl RedisServer {
 
     fn launch(&self) -> io::Result<()> {
         self.supervisor.start()?;
-        let deadline = Instant::now() + Duration::from_mins(1);
+        let deadline = Instant::now() + Duration::from_mins(2);
         loop {
             match self.ask_text(&["PING"]) {
                 Ok(_) => return Ok(()),

@@ -298,7 +298,9 @@ async fn an_operation_whose_answer_is_lost_is_not_sent_again() {
 
 #[tokio::test]
 async fn writes_of_a_node_wait_for_its_replicas_together_and_one_of_fifty_follows_its_slot() {
-    let cluster = RedisCluster::start(3, 1).expect("a cluster");
+    // No replica replaces the master of a busy machine.
+    let patient = ["--cluster-node-timeout", "20000"];
+    let cluster = RedisCluster::start_with(3, 1, patient).expect("a cluster");
     let keys = keys_at_home();
     let home = cluster.master_of(&keys[0]).expect("a master");
     let url = format!("{}?replicas=1&replica_timeout=20s", cluster.url());
