@@ -10,7 +10,7 @@ use tokio::sync::{Barrier, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::transfers::patient;
+use crate::patient::patient;
 
 const CALLS: usize = 16;
 const PERMITS: u32 = 3;

@@ -28,6 +28,8 @@ pub mod log_capture;
 #[cfg(feature = "stores")]
 pub mod orders;
 #[cfg(feature = "stores")]
+pub mod patient;
+#[cfg(feature = "stores")]
 pub mod redis_client;
 #[cfg(feature = "stores")]
 pub mod required_only;

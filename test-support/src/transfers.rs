@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use idempotent_runtime::{Error, GuardedCall, Idempotency, Release, Store};
+use idempotent_runtime::{Error, GuardedCall, Idempotency, Release};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -17,12 +17,6 @@ const MAX_WAIT: Duration = Duration::from_mins(2);
 
 /// Which accounts a transfer uses now.
 type Busy = Arc<[AtomicBool; ACCOUNTS]>;
-
-/// A handle whose calls have time on a busy machine.
-pub fn patient(store: impl Store) -> Idempotency {
-    let builder = Idempotency::builder(store).deadline(Duration::from_secs(20));
-    builder.build().unwrap()
-}
 
 /// Checks that crossing transfers of two handles never meet in an account, that all run if they wait, and that one of two runs if they do not.
 pub async fn assert_crossing_transfers_end(handles: [Idempotency; 2]) {

@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use support::equal_calls::assert_only_equal_calls_are_duplicates;
 use support::exports::assert_exports_keep_their_permits;
-use support::transfers::{assert_crossing_transfers_end, patient};
+use support::patient::patient;
+use support::transfers::assert_crossing_transfers_end;
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to, subscribed};
 

@@ -125,8 +125,10 @@ async fn only_the_change_that_waits_ends<DB: Server>(timeout: &'static [&'static
         match claim {
             Ok(claim) => assert!(key != "locked" && claim == Claim::Claimed, "{key}"),
             Err(error) => {
-                assert_eq!(error.kind(), StoreErrorKind::NotApplied);
-                all_succeed &= key == "locked";
+                // If this process stands still within a batch, the server ends its session.
+                let is_unanswered = error.kind() == StoreErrorKind::Unknown;
+                assert!(is_unanswered || error.kind() == StoreErrorKind::NotApplied);
+                all_succeed &= key == "locked" && !is_unanswered;
             }
         }
     }

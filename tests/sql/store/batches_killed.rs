@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::store::Claim;
 use idempotent_runtime::{Store, StoreErrorKind};
-use idempotent_sql::SqlStore;
 use idempotent_sql::sql::sqlx::{MySql, Postgres};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, connected};
 
 static VALUE: bytes::Bytes = crate::store::databases::VALUE;
 
@@ -21,7 +20,7 @@ async fn a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledg
     kill_and_restart: [&dyn Fn(); 2],
 ) {
     let [kill, restart] = kill_and_restart;
-    let store = SqlStore::<DB>::connect(url).await.unwrap();
+    let store = connected::<DB>(url).await;
     let killed = Arc::new(AtomicBool::new(false));
     let mut claiming = JoinSet::new();
     for caller in 0..50 {
@@ -35,6 +34,10 @@ async fn a_server_that_is_killed_with_a_batch_in_flight_keeps_what_it_acknowledg
                         assert_eq!(claim, Claim::Claimed);
                         claimed.push(key);
                     }
+                    // On a slow machine it waited for a connection for too long.
+                    Err(error)
+                        if error.kind() == StoreErrorKind::NotApplied
+                            && !killed.load(Ordering::SeqCst) => {}
                     Err(error) => {
                         assert!(killed.load(Ordering::SeqCst), "{error:?}");
                         let kinds = [StoreErrorKind::NotApplied, StoreErrorKind::Unknown];

@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use idempotent_runtime::store::Level;
 use idempotent_runtime::{Error, Idempotency, Release, SetupError};
-use idempotent_sql::SqlStore;
 use idempotent_sql::sql::sqlx::Sqlite;
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, store};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, connected, store};
 use support::databases::Kind;
 use support::equal_calls::assert_only_equal_calls_are_duplicates;
 use support::exports::assert_exports_keep_their_permits;
-use support::transfers::{assert_crossing_transfers_end, patient};
+use support::patient::patient;
+use support::transfers::assert_crossing_transfers_end;
 
 on_every_database! {
     a_call_is_replayed_to_its_duplicates
@@ -31,8 +30,8 @@ async fn pay(idempotency: &Idempotency, runs: &Arc<AtomicU32>) -> Result<u32, Er
     idempotency
         .call("orders.pay")
         .key("A-1")
-        .ttl(Duration::from_mins(1))
-        .wait(Duration::from_secs(30))
+        .ttl(TTL)
+        .wait(MAX_WAIT)
         .replay()
         .run(async move { Ok(runs.fetch_add(1, Ordering::SeqCst) + 42) })
         .await
@@ -44,7 +43,7 @@ async fn a_call_is_replayed_to_its_duplicates<DB: Fresh>() {
     let mut calling = JoinSet::new();
     for _ in 0..20 {
         // Each call has its own handle, so that the calls meet only in the database.
-        let (idempotency, runs) = (Idempotency::new(store.clone()), Arc::clone(&runs));
+        let (idempotency, runs) = (patient(store.clone()), Arc::clone(&runs));
         calling.spawn(async move { pay(&idempotency, &runs).await });
     }
     for answer in calling.join_all().await {
@@ -54,10 +53,10 @@ async fn a_call_is_replayed_to_its_duplicates<DB: Fresh>() {
 }
 
 async fn a_released_call_runs_again<DB: Fresh>() {
-    let idempotency = Idempotency::new(store::<DB>().await);
+    let idempotency = patient(store::<DB>().await);
     for run in 0..3 {
         let call = idempotency.call("orders.pay").key("A-1");
-        let call = call.ttl(Duration::from_mins(1)).release(Release::Always);
+        let call = call.ttl(TTL).release(Release::Always);
         let answer: Result<_, Error> = call.run(async move { Ok(run) }).await;
         assert_eq!(answer.unwrap(), run);
     }
@@ -65,19 +64,19 @@ async fn a_released_call_runs_again<DB: Fresh>() {
 
 async fn crossing_transfers_end<DB: Fresh>() {
     let url = DB::url();
-    let handle = async || patient(SqlStore::<DB>::connect(&url).await.unwrap());
+    let handle = async || patient(connected::<DB>(&url).await);
     assert_crossing_transfers_end([handle().await, handle().await]).await;
 }
 
 async fn exports_keep_their_permits<DB: Fresh>() {
     let url = DB::url();
-    let store = async || SqlStore::<DB>::connect(&url).await.unwrap();
+    let store = async || connected::<DB>(&url).await;
     assert_exports_keep_their_permits([store().await, store().await]).await;
 }
 
 async fn only_equal_calls_are_duplicates<DB: Fresh>() {
     let url = DB::url();
-    let handle = async || patient(SqlStore::<DB>::connect(&url).await.unwrap());
+    let handle = async || patient(connected::<DB>(&url).await);
     assert_only_equal_calls_are_duplicates([handle().await, handle().await]).await;
 }
 
@@ -85,13 +84,14 @@ async fn a_handle_is_made_from_a_url<DB: Fresh>() {
     let url = DB::url();
     let runs = Arc::default();
     for _ in 0..2 {
-        let idempotency = Idempotency::from_url(&url).await.unwrap();
+        let builder = Idempotency::builder_from_url(&url).await.unwrap();
+        let idempotency = builder.deadline(MAX_WAIT).build().unwrap();
         assert_eq!(pay(&idempotency, &runs).await.unwrap(), 42);
     }
 }
 
 async fn the_doctor_finds_no_problem<DB: Fresh>() {
-    let diagnosis = Idempotency::new(store::<DB>().await).doctor().await;
+    let diagnosis = patient(store::<DB>().await).doctor().await;
     assert!(diagnosis.worst() < Level::Problem, "{diagnosis}");
     let text = diagnosis.to_string();
     assert!(text.contains("durability is sql"), "{text}");
@@ -101,7 +101,8 @@ async fn the_doctor_finds_no_problem<DB: Fresh>() {
 
 #[tokio::test]
 async fn a_database_in_memory_is_enough_for_a_test() {
-    let idempotency = Idempotency::from_url("sqlite::memory:").await.unwrap();
+    let builder = Idempotency::builder_from_url("sqlite::memory:").await;
+    let idempotency = builder.unwrap().deadline(MAX_WAIT).build().unwrap();
     let runs = Arc::default();
     for _ in 0..3 {
         assert_eq!(pay(&idempotency, &runs).await.unwrap(), 42);

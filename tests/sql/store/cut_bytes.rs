@@ -9,8 +9,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use url::Url;
 
-use crate::store::databases::Fresh;
+use crate::store::databases::{Fresh, connected};
 use support::orders::Orders;
+use support::patient::patient;
 use support::wire::CutBytes;
 
 on_every_server! {
@@ -21,7 +22,7 @@ async fn a_connection_that_is_cut_at_any_byte_gives_no_result_of_another_key_and
     DB: Fresh,
 >() {
     let url = DB::url();
-    let direct = Idempotency::new(SqlStore::<DB>::connect(&url).await.unwrap());
+    let direct = patient(connected::<DB>(&url).await);
     let port = url.parse::<Url>().unwrap().port().unwrap();
     let mut random = StdRng::seed_from_u64(33);
     // The messages of a new connection have some thousand bytes.

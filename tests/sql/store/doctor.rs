@@ -1,19 +1,21 @@
 //! What the doctor finds in a database.
 
-use idempotent_runtime::Idempotency;
 use idempotent_runtime::Store;
 use idempotent_runtime::store::Level;
 use idempotent_sql::sql::sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use idempotent_sql::sql::sqlx::{MySql, Postgres, Sqlite};
-use idempotent_sql::{MySqlStore, PostgresStore, SqliteStore};
+use idempotent_sql::{MySqlStore, SqliteStore};
 
-use crate::store::databases::{Fresh, chain, leave_expired, mysql, narrow, postgres, store};
+use crate::store::databases::{
+    Fresh, chain, connected, leave_expired, mysql, narrow, postgres, store,
+};
 use support::databases::{Kind, file};
+use support::patient::patient;
 
 async fn findings_of(store: impl Store) -> String {
-    Idempotency::new(store).doctor().await.to_string()
+    patient(store).doctor().await.to_string()
 }
 
 fn assert_says(level: Level, what: &str, findings: &str) {
@@ -26,7 +28,7 @@ fn assert_says(level: Level, what: &str, findings: &str) {
 async fn settings_with_which_postgres_may_lose_records_are_reported() {
     let url = Postgres::url();
     let options = "options[synchronous_commit]=off&options[default_transaction_read_only]=on";
-    let store = PostgresStore::connect(&url).await.unwrap();
+    let store = connected::<Postgres>(&url).await;
     let unlogged = "ALTER TABLE idempotence SET UNLOGGED";
     Postgres::run(store.pool(), unlogged).await.unwrap();
     let careless = narrow::<Postgres>(&url);
@@ -34,7 +36,7 @@ async fn settings_with_which_postgres_may_lose_records_are_reported() {
     assert_says(Level::Warning, "the table is not logged", &findings);
     assert_says(Level::Note, "lock_timeout is not set", &findings);
     let url = format!("{url}?{options}");
-    let reader = PostgresStore::connect(&url).await.unwrap();
+    let reader = connected::<Postgres>(&url).await;
     let findings = findings_of(reader).await;
     assert_says(Level::Warning, "synchronous_commit is off", &findings);
     assert_says(Level::Problem, "read-only", &findings);
@@ -115,7 +117,7 @@ async fn missing_tables_are_the_only_finding<DB: Fresh>() {
         let drop = format!("DROP TABLE IF EXISTS {table}");
         DB::run(store.pool(), &drop).await.unwrap();
     }
-    let handle = Idempotency::new(store.clone());
+    let handle = patient(store.clone());
     let diagnosis = handle.doctor().await;
     let bad = diagnosis.findings().iter();
     let bad: Vec<_> = bad

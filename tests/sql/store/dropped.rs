@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::measure::TRIES;
-use crate::store::databases::{Fresh, TTL, VALUE, leave_expired, narrow};
+use crate::store::databases::{Fresh, TTL, VALUE, connected, leave_expired, narrow};
 use support::blocked::Blocked;
 use support::databases::Kind as _;
 
@@ -56,7 +56,7 @@ async fn a_cancelled_claim_blocks_no_later_claim<DB: Fresh + Blocked>() {
 #[tokio::test]
 async fn a_cancelled_claim_does_not_delay_a_read_of_a_file_for_long() {
     let url = Sqlite::url();
-    let store = SqliteStore::connect(&url).await.unwrap();
+    let store = connected::<Sqlite>(&url).await;
     store.claim("held", &VALUE, TTL).await.unwrap();
     let other = narrow::<Sqlite>(&url).await;
     let locking = other.pool().begin_with("BEGIN IMMEDIATE").await.unwrap();

@@ -14,9 +14,10 @@ use idempotent_sql::sql::sqlx::postgres::PgPoolOptions;
 use idempotent_sql::sql::sqlx::{MySql, Postgres};
 use idempotent_sql::{MySqlStore, PostgresStore};
 
-use crate::store::databases::Fresh;
+use crate::store::databases::{Fresh, connected};
 use support::databases::Kind;
 use support::log_capture::LogCapture;
+use support::patient::patient;
 
 const LEAVES: &str = "leaves this machine";
 
@@ -103,7 +104,7 @@ async fn a_url_with_a_verified_server_or_a_local_one_has_no_warning() {
 
 /// The doctor's line about the session, with its level.
 async fn session(store: impl Store) -> String {
-    let diagnosis = Idempotency::new(store).doctor().await.to_string();
+    let diagnosis = patient(store).doctor().await.to_string();
     let mut lines = diagnosis.lines().filter(|line| line.contains("encrypted"));
     let line = lines
         .next()
@@ -114,7 +115,7 @@ async fn session(store: impl Store) -> String {
 
 #[tokio::test]
 async fn the_doctor_reports_a_readable_session_with_postgres() {
-    let here = PostgresStore::connect(&Postgres::url()).await.unwrap();
+    let here = connected::<Postgres>(&Postgres::url()).await;
     let findings = session(here).await;
     assert!(findings.starts_with(&Level::Fine.to_string()), "{findings}");
     let Some(address) = outer_address() else {
@@ -123,7 +124,7 @@ async fn the_doctor_reports_a_readable_session_with_postgres() {
     let listen = format!("listen_addresses=127.0.0.1,{address}");
     let server = PostgresServer::start_with(["-c", &listen]).unwrap();
     let url = server.database().unwrap();
-    let admin = PostgresStore::connect(&url).await.unwrap();
+    let admin = connected::<Postgres>(&url).await;
     let rules = server.folder().join("data/pg_hba.conf");
     let mut rules = OpenOptions::new().append(true).open(rules).unwrap();
     writeln!(rules, "host all all {address}/32 trust").unwrap();
@@ -153,7 +154,7 @@ async fn the_doctor_reports_a_readable_session_with_postgres() {
 
 #[tokio::test]
 async fn the_doctor_reports_a_readable_session_with_mysql() {
-    let here = MySqlStore::connect(&MySql::url()).await.unwrap();
+    let here = connected::<MySql>(&MySql::url()).await;
     let findings = session(here).await;
     assert!(findings.starts_with(&Level::Fine.to_string()), "{findings}");
     let Some(address) = outer_address() else {
@@ -162,11 +163,11 @@ async fn the_doctor_reports_a_readable_session_with_mysql() {
     let listen = format!("--bind-address=127.0.0.1,{address}");
     let server = MariaDbServer::start_with([&*listen]).unwrap();
     let url = server.database().unwrap();
-    let admin = MySqlStore::connect(&url).await.unwrap();
+    let admin = connected::<MySql>(&url).await;
     let user = "CREATE USER outer_user IDENTIFIED BY 's3cret'; GRANT ALL ON *.* TO outer_user";
     MySql::run(admin.pool(), user).await.unwrap();
     let outer = url.replace("root@127.0.0.1", &format!("outer_user:s3cret@{address}"));
-    let store = MySqlStore::connect(&outer).await.unwrap();
+    let store = connected::<MySql>(&outer).await;
     let pool = MySqlPoolOptions::new().connect_lazy(&outer).unwrap();
     for store in [store, MySqlStore::new(pool)] {
         let findings = session(store).await;

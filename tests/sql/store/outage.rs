@@ -5,17 +5,18 @@ use std::time::Duration;
 use idempotence_test_servers::{MariaDbServer, PostgresServer};
 use idempotent_runtime::store::Claim;
 use idempotent_runtime::{Store, StoreErrorKind};
-use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
+use idempotent_sql::SqlStore;
+use idempotent_sql::sql::sqlx::{MySql, Postgres};
 use tokio::time::timeout;
 
 use crate::measure::takes_less_than;
-use crate::store::databases::{Fresh, OTHER, TTL, VALUE};
+use crate::store::databases::{Fresh, OTHER, TTL, VALUE, connected};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_postgres_has_its_records() {
     let server = PostgresServer::start().unwrap();
     let url = server.database().unwrap();
-    let store = PostgresStore::connect(&url).await.unwrap();
+    let store = connected::<Postgres>(&url).await;
     works_after(&store, || server.restart().unwrap()).await;
     fails_after(&store, || server.kill().unwrap()).await;
     server.restart().unwrap();
@@ -29,7 +30,7 @@ async fn a_restarted_postgres_has_its_records() {
 async fn a_restarted_mysql_has_its_records() {
     let server = MariaDbServer::start().unwrap();
     let url = server.database().unwrap();
-    let store = MySqlStore::connect(&url).await.unwrap();
+    let store = connected::<MySql>(&url).await;
     works_after(&store, || server.restart().unwrap()).await;
     fails_after(&store, || server.kill().unwrap()).await;
     server.restart().unwrap();

@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_runtime::{Error, Idempotency, Store, StoreErrorKind};
+use idempotent_runtime::{Error, Store, StoreErrorKind};
 
 use crate::store::databases::{Fresh, OTHER, TTL, VALUE, store};
+use support::patient::patient;
 
 on_every_database! {
     a_record_is_read_only_as_far_as_needed_to_refuse_it
@@ -67,7 +68,7 @@ async fn a_record_is_read_only_as_far_as_needed_to_refuse_it<DB: Fresh>() {
 
 async fn a_call_that_finds_a_huge_record_is_refused<DB: Fresh>() {
     let store = store::<DB>().await;
-    let idempotency = Idempotency::new(store.clone());
+    let idempotency = patient(store.clone());
     let run = async || {
         let call = idempotency.call("test").key(&1).ttl(TTL).replay();
         call.run(async { Ok::<_, Error>(1) }).await

@@ -7,10 +7,9 @@ use std::process::{Command, Stdio};
 use bytes::Bytes;
 use idempotent_runtime::Store;
 use idempotent_runtime::store::{Claim, Swap};
-use idempotent_sql::SqliteStore;
 use idempotent_sql::sql::sqlx::Sqlite;
 
-use crate::store::databases::{TTL, VALUE};
+use crate::store::databases::{TTL, VALUE, connected};
 use crate::store::races::claimed;
 use support::databases::Kind;
 
@@ -46,7 +45,7 @@ async fn processes_that_share_a_file_share_its_records() {
             .unwrap();
     }
     assert_eq!(won, KEYS);
-    let store = SqliteStore::connect(&url).await.unwrap();
+    let store = connected::<Sqlite>(&url).await;
     for key in 0..KEYS {
         let entry = store.get(&key.to_string()).await.unwrap();
         assert_eq!(entry.unwrap().value, VALUE);
@@ -59,7 +58,7 @@ async fn one_of_several_processes() {
     let Ok(url) = env::var(URL) else {
         return;
     };
-    let store = SqliteStore::connect(&url).await.unwrap();
+    let store = connected::<Sqlite>(&url).await;
     let own = Bytes::from(std::process::id().to_string());
     let mut won = 0;
     for key in 0..KEYS {

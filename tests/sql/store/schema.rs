@@ -3,10 +3,10 @@
 use idempotent_runtime::store::Claim;
 use idempotent_runtime::{Store, StoreErrorKind};
 use idempotent_sql::sql::{self, sqlx};
-use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
+use idempotent_sql::{MySqlStore, PostgresStore};
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, TTL, VALUE, chain, kind, narrow, store};
+use crate::store::databases::{Fresh, TTL, VALUE, chain, connected, kind, narrow, store};
 use support::databases::Kind;
 
 on_every_database! {
@@ -29,7 +29,7 @@ async fn ten_processes_migrate_at_once<DB: Fresh>() {
     let url = DB::url();
     let mut stores = Vec::new();
     for _ in 0..10 {
-        stores.push(SqlStore::<DB>::connect(&url).await.unwrap());
+        stores.push(connected::<DB>(&url).await);
     }
     let pool = stores[0].pool().clone();
     for _ in 0..3 {
@@ -50,10 +50,9 @@ async fn ten_processes_connect_at_once<DB: Fresh>() {
     let mut connecting = JoinSet::new();
     for _ in 0..10 {
         let url = url.clone();
-        connecting.spawn(async move { SqlStore::<DB>::connect(&url).await });
+        connecting.spawn(async move { connected::<DB>(&url).await });
     }
     for store in connecting.join_all().await {
-        let store = store.unwrap();
         assert_eq!(DB::number(store.pool(), VERSIONS).await, 1);
     }
 }
@@ -92,14 +91,14 @@ async fn the_error_of_a_missing_table_says_what_to_do<DB: Fresh>() {
 async fn a_table_that_was_dropped_is_made_again<DB: Fresh>() {
     let url = DB::url();
     for table in ["idempotence", "idempotence_lock"] {
-        let store = SqlStore::<DB>::connect(&url).await.unwrap();
+        let store = connected::<DB>(&url).await;
         let drop = format!("DROP TABLE {table}");
         DB::run(store.pool(), &drop).await.unwrap();
         sql::migrate(store.pool()).await.unwrap();
         let claim = store.claim(table, &VALUE, TTL).await;
         assert_eq!(claim.unwrap(), Claim::Claimed);
         DB::run(store.pool(), &drop).await.unwrap();
-        let store = SqlStore::<DB>::connect(&url).await.unwrap();
+        let store = connected::<DB>(&url).await;
         let read = format!("SELECT count(*) FROM {table}");
         assert_eq!(DB::number(store.pool(), &read).await, 0);
     }
@@ -113,7 +112,7 @@ async fn the_last_migration_leads_to_the_schema<DB: Fresh>() {
 
 async fn newer_tables_do_not_change<DB: Fresh>() {
     let url = DB::url();
-    let store = SqlStore::<DB>::connect(&url).await.unwrap();
+    let store = connected::<DB>(&url).await;
     let newer = "UPDATE idempotence_version SET version = 2; DROP TABLE idempotence_lock";
     DB::run(store.pool(), newer).await.unwrap();
     store.migrate().await.unwrap();

@@ -13,7 +13,7 @@ use idempotent_sql::{MySqlStore, PostgresStore, SqlStore};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, OTHER, TTL, VALUE, leave_expired, mysql};
+use crate::store::databases::{Fresh, OTHER, TTL, VALUE, connected, leave_expired, mysql};
 use crate::store::races::claimed;
 use support::databases::Kind;
 
@@ -25,7 +25,7 @@ async fn any_isolation_and_time_zone_works_on_postgres() {
         ("serializable", "Europe/Berlin"),
     ] {
         let url = Postgres::url();
-        let admin = PostgresStore::connect(&url).await.unwrap();
+        let admin = connected::<Postgres>(&url).await;
         let options = PgConnectOptions::from_str(&url).unwrap().options([
             ("default_transaction_isolation", isolation),
             ("timezone", zone),
@@ -53,7 +53,7 @@ async fn any_isolation_time_zone_and_mode_works_on_mysql() {
         ),
     ] {
         let url = MySql::url();
-        let admin = MySqlStore::connect(&url).await.unwrap();
+        let admin = connected::<MySql>(&url).await;
         let set = format!(
             "SET SESSION tx_isolation = '{isolation}', time_zone = '{zone}', sql_mode = {mode}"
         );

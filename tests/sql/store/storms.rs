@@ -16,7 +16,7 @@ use idempotent_sql::sql::sqlx::{Postgres, Sqlite};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, TTL, leave_expired};
+use crate::store::databases::{Fresh, TTL, connected, leave_expired};
 use support::databases::Kind as _;
 
 const CLAIMERS: u32 = 32;
@@ -26,7 +26,7 @@ const ROUNDS: u32 = 6;
 async fn each_claim_of_a_storm_has_an_answer_at_any_isolation_on_postgres() {
     for isolation in ["read committed", "repeatable read", "serializable"] {
         let url = Postgres::url();
-        SqlStore::<Postgres>::connect(&url).await.unwrap();
+        connected::<Postgres>(&url).await;
         let options = PgConnectOptions::from_str(&url).unwrap();
         let options = options.options([("default_transaction_isolation", isolation)]);
         let pool = PgPoolOptions::new().max_connections(CLAIMERS);
@@ -38,7 +38,7 @@ async fn each_claim_of_a_storm_has_an_answer_at_any_isolation_on_postgres() {
 async fn each_claim_of_a_storm_has_an_answer_at_any_isolation_on_mysql() {
     for isolation in ["READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"] {
         let url = MySql::url();
-        SqlStore::<MySql>::connect(&url).await.unwrap();
+        connected::<MySql>(&url).await;
         let pool = MySqlPoolOptions::new()
             .max_connections(CLAIMERS)
             .after_connect(move |connection: &mut MySqlConnection, _| {
@@ -55,7 +55,7 @@ async fn each_claim_of_a_storm_has_an_answer_at_any_isolation_on_mysql() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_claim_of_a_storm_has_an_answer_on_sqlite() {
-    let store = SqlStore::<Sqlite>::connect(&Sqlite::url()).await.unwrap();
+    let store = connected::<Sqlite>(&Sqlite::url()).await;
     storms(&store).await;
 }
 

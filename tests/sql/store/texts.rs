@@ -2,10 +2,9 @@
 
 use std::error::Error as StdError;
 use std::fs;
-use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use idempotence_test_servers::{MariaDbServer, PostgresServer};
+use idempotence_test_servers::{MariaDbServer, Port, PostgresServer};
 use idempotent_runtime::{Error, Idempotency, Store, StoreError};
 use idempotent_sql::sql::sqlx::mysql::MySqlPoolOptions;
 use idempotent_sql::sql::sqlx::pool::PoolOptions;
@@ -15,9 +14,10 @@ use idempotent_sql::sql::{self};
 use idempotent_sql::{MySqlStore, PostgresStore, SqlStore, SqliteStore};
 use tokio::task::spawn_blocking;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, narrow, store};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, chain, connected, narrow, store};
 use support::databases::{Kind, file};
 use support::log_capture::LogCapture;
+use support::patient::patient;
 
 const REFUSED: &str = "refused the connection (is the server running?)";
 const NO_TABLES: &str = "has no table `idempotence` (call `sql::migrate` at every start, run `idempotence migrate`, or apply the statements of `sql::schema`)";
@@ -48,14 +48,11 @@ fn place(url: &str) -> String {
     }
 }
 
-fn closed_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 #[tokio::test]
 async fn a_refused_connection_names_host_and_port() {
-    let port = closed_port();
+    // Nothing listens there while the test has it.
+    let free = Port::free().unwrap();
+    let port = free.number();
     let postgres = format!("postgres://user:s3cret@127.0.0.1:{port}/database");
     let mysql = format!("mysql://user:s3cret@127.0.0.1:{port}/database");
     assert_eq!(
@@ -157,7 +154,7 @@ on_every_database! {
 
 async fn an_exhausted_pool_names_its_size_and_how_long_the_call_waited<DB: Fresh>() {
     let url = DB::url();
-    let first = SqlStore::<DB>::connect(&url).await.unwrap();
+    let first = connected::<DB>(&url).await;
     let options: <DB::Connection as Connection>::Options =
         (*first.pool().connect_options()).clone();
     for (most, all) in [(1, "its only one is"), (2, "all 2 of the pool are")] {
@@ -225,8 +222,7 @@ async fn a_call_that_waits_for_a_connection_until_its_deadline_names_the_pool<DB
     assert!(findings.contains(&exhausted), "{findings}");
     // Nothing was sent, so nothing is withdrawn, and the key is free.
     drop(taken);
-    let handle = Idempotency::new(store);
-    call(&handle)
+    call(&patient(store))
         .run(async { Ok::<_, Error>(()) })
         .await
         .unwrap();
@@ -234,7 +230,7 @@ async fn a_call_that_waits_for_a_connection_until_its_deadline_names_the_pool<DB
 
 async fn the_error_of_a_missing_table_names_what_makes_it<DB: Fresh>() {
     let url = DB::url();
-    let store = SqlStore::<DB>::connect(&url).await.unwrap();
+    let store = connected::<DB>(&url).await;
     DB::run(store.pool(), FORGET).await.unwrap();
     let missing = format!("{} {NO_TABLES}", place(&url));
     assert_eq!(text(store.claim("key", &VALUE, TTL).await), missing);
@@ -250,7 +246,7 @@ async fn the_error_of_a_missing_table_names_what_makes_it<DB: Fresh>() {
     );
     let original = error.as_database_error().unwrap();
     assert!(!original.message().contains("migrate"), "{original:?}");
-    let error = Idempotency::new(store)
+    let error = patient(store)
         .call("pay")
         .key(&7)
         .ttl(TTL)

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use idempotent_runtime::{Error, Idempotency};
+use idempotent_runtime::Error;
 
 use crate::store::databases::{Fresh, TTL, narrow, store};
 use support::dropping::victims_of_drops;
+use support::patient::patient;
 
 on_every_database! {
     callers_that_drop_their_calls_refuse_no_other_caller
@@ -22,7 +23,7 @@ async fn callers_that_drop_their_calls_refuse_no_other_caller<DB: Fresh>() {
 async fn a_call_that_is_dropped_before_its_claim_is_sent_withdraws_nothing<DB: Fresh>() {
     for batch in [true, false] {
         let store = narrow::<DB>(&DB::url()).await.batch(batch);
-        let idempotency = Idempotency::new(store.clone());
+        let idempotency = patient(store.clone());
         let taken = store.pool().acquire().await.unwrap();
         let call = |id| {
             let call = idempotency.call("orders.pay").key(&id).ttl(TTL);
