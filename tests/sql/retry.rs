@@ -16,7 +16,7 @@ use idempotent_runtime::{Error, GuardedCall, Idempotency, MemoryStore};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// How long a test waits for an event that must happen, also on a slow machine.
-const MAX_WAIT: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(2);
 
 /// The errors of a transaction. Errors of sqlx are transparent, as in many programs.
 #[derive(Debug, thiserror::Error)]

@@ -55,7 +55,7 @@ impl Crash {
     }
 }
 
-const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_mins(2);
 
 /// Whether the operation is lost: no retry does it.
 pub(crate) fn lost(crash: &Crash) -> bool {

@@ -19,6 +19,7 @@ async fn a_lock_that_sqlite_cannot_commit_is_not_taken() {
         .busy_timeout(Duration::from_millis(50));
     fresh.pool.close().await;
     let pool = SqlitePoolOptions::new()
+        .max_connections(2)
         .connect_with(options)
         .await
         .unwrap();
@@ -33,6 +34,8 @@ async fn a_lock_that_sqlite_cannot_commit_is_not_taken() {
     let refused = lock.take("trade:42", LONG).await.unwrap_err();
     assert!(refused.to_string().contains("locked"), "{refused}");
 
+    // The transaction of the refused statement has ended when its connection is back in the pool.
+    drop(pool.acquire().await.unwrap());
     reader.commit().await.unwrap();
     let held = lock.take("trade:42", LONG).await.unwrap().unwrap();
     assert_eq!(held.fence(), 1);

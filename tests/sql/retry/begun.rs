@@ -39,7 +39,7 @@ mod every {
         let (entered, go) = (Notify::new(), Notify::new());
         let (handle, pool) = (handle(), two(&fresh));
         let calls = (0..100).map(|_| {
-            paying(&handle).wait(MAX_WAIT).replay().run_in_new(
+            paying(&handle).replay().run_in_new(
                 &pool,
                 Retry::with_row(),
                 async |tx: &mut DB::Connection| {
@@ -110,7 +110,7 @@ mod every {
             _ = first => panic!("the body never ends"),
             () = entered.notified() => {}
         }
-        let second = paying(&handle).wait(MAX_WAIT).replay().run_in_new(
+        let second = paying(&handle).replay().run_in_new(
             &pool,
             Retry::with_row(),
             async |tx: &mut DB::Connection| {
@@ -200,7 +200,7 @@ mod every {
 }
 
 fn paying(handle: &Idempotency) -> GuardedCall {
-    handle.call("orders.pay").key(&7).ttl(HOUR)
+    handle.call("orders.pay").key(&7).ttl(HOUR).wait(MAX_WAIT)
 }
 
 /// PostgreSQL answers the `COMMIT` of such a transaction without an error, and rolls it back.

@@ -5,9 +5,10 @@ use idempotent_runtime::Idempotency;
 use idempotent_sql::{SqlStore, sql};
 use sqlx::{AssertSqlSafe, Executor as _, MySql, Pool, Postgres, Sqlite, Transaction};
 
-use crate::tx::{Trouble, paying};
+use crate::tx::{MAX_WAIT, Trouble, paying};
 use support::blocked::Blocked;
 use support::databases::Kind;
+use support::patient::patient;
 
 pub(crate) type Tx<DB> = Transaction<'static, DB>;
 
@@ -71,6 +72,8 @@ pub(crate) async fn pay<DB: Kind>(
 ) -> Result<u32, Trouble> {
     paying(handle, 7)
         .replay()
+        // On a slow machine an open transaction may last longer than the five seconds that a call waits by default.
+        .wait(MAX_WAIT)
         .run_in(tx, async |tx: &mut DB::Connection| {
             insert(tx, 7).await?;
             Ok(receipt)
@@ -92,5 +95,5 @@ pub(crate) async fn pay_and_commit<DB: Kind>(
 
 /// A handle whose store uses the table of the dedup rows.
 pub(crate) fn handle_on<DB: Kind>(pool: &Pool<DB>) -> Idempotency {
-    Idempotency::new(SqlStore::new(pool.clone()))
+    patient(SqlStore::new(pool.clone()))
 }

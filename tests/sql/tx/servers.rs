@@ -6,7 +6,7 @@ use tokio::sync::Barrier;
 use url::Url;
 
 use crate::tx::databases::{Subject, Tx, insert, payments, pool, pool_at};
-use crate::tx::{Trouble, causes, handle, is_retryable, paying};
+use crate::tx::{MAX_WAIT, Trouble, causes, handle, is_retryable, paying};
 use support::turns::Turns;
 
 on_every_server! {
@@ -43,6 +43,7 @@ async fn pays_both<DB: Subject>(
 ) -> Result<(), Error> {
     for key in keys {
         let paid = paying(handle, key)
+            .wait(MAX_WAIT)
             .run_in(&mut tx, async |tx: &mut DB::Connection| {
                 Ok::<_, Trouble>(insert(tx, key).await?)
             })

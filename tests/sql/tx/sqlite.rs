@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use idempotent_runtime::{Error, Idempotency};
-
-use idempotent_sql::SqliteStore;
+use idempotent_runtime::Error;
 use sqlx::{Executor as _, Sqlite, SqliteConnection};
 
-use crate::tx::databases::{pay, pay_and_commit, pool};
+use crate::tx::databases::{handle_on, pay, pay_and_commit, pool};
 use crate::tx::{Trouble, causes, handle, is_retryable, paying};
 
 #[tokio::test]
@@ -50,7 +48,7 @@ async fn the_busy_timeout_of_the_caller_is_restored() {
 async fn a_row_of_a_transaction_is_listed_and_found_by_its_digits() {
     let (pool, (handle, _)) = (pool::<Sqlite>().await, handle());
     assert_eq!(pay_and_commit(&handle, &pool, 1).await.unwrap(), 1);
-    let operator = Idempotency::new(SqliteStore::new(pool));
+    let operator = handle_on(&pool);
     let (mut rows, mut after) = (Vec::new(), None);
     loop {
         let page = operator.list("", after.as_ref(), 1).await.unwrap().unwrap();
