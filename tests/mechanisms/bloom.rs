@@ -16,7 +16,8 @@ use std::future::ready;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use idempotent_runtime::{Bloom, Hint, Idempotency, Store};
+use idempotent_runtime::{Bloom, Hint, Store};
+use support::patient::patient;
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -24,12 +25,6 @@ const DAY: Duration = Duration::from_hours(24);
 fn bloom(store: impl Store, capacity: u64) -> Bloom {
     let idempotency = patient(store);
     idempotency.bloom("orders.no", capacity, 0.01, DAY).unwrap()
-}
-
-/// A handle with a deadline that is long enough for a server on a busy machine.
-fn patient(store: impl Store) -> Idempotency {
-    let builder = Idempotency::builder(store);
-    builder.deadline(Duration::from_mins(2)).build().unwrap()
 }
 
 /// Marks the members concurrently, and counts the perhaps seen members.

@@ -12,18 +12,13 @@ mod unanswered;
 use std::time::Duration;
 
 use idempotent_runtime::{Added, FirstTime, Idempotency, SeenSet, Store};
+use support::patient::patient;
 
 const DAY: Duration = Duration::from_hours(24);
 
 /// The set of most tests.
 fn set_on(store: impl Store) -> SeenSet {
     set_of(&Idempotency::new(store), DAY)
-}
-
-/// A handle with a deadline that is long enough for a server on a busy machine.
-fn patient(store: impl Store) -> Idempotency {
-    let builder = Idempotency::builder(store);
-    builder.deadline(Duration::from_mins(2)).build().unwrap()
 }
 
 fn set_of(idempotency: &Idempotency, retention: Duration) -> SeenSet {

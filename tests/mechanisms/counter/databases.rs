@@ -46,8 +46,20 @@ on_every_database! {
 
 /// All attempts are answered within the default deadline. Only a busy machine has more time.
 async fn of_200_concurrent_attempts_exactly_the_limit_is_admitted<DB: Database>(url: &str) {
-    let counter = hurried_by_control(store::<DB>(url).await, 200).await;
-    assert_eq!(stampede(&[counter], 200).await, Tally::right(200));
+    let store = store::<DB>(url).await;
+    // If this process or the server stands still for a while, attempts are refused.
+    let mut tallies = Vec::new();
+    while tallies.len() < 10 {
+        let name = format!("round.{}", tallies.len());
+        let counter = hurried_by_control(store.clone(), name, 200).await;
+        let tally = stampede(&[counter], 200).await;
+        if tally == Tally::right(200) {
+            return;
+        }
+        assert!(tally.is_hurried(), "{tally:?}");
+        tallies.push(tally);
+    }
+    panic!("attempts were refused in each round: {tallies:?}");
 }
 
 /// Several processes that write to one file of SQLite poll its lock, so these counters have a longer deadline.

@@ -117,9 +117,10 @@ async fn an_attempt_whose_message_is_damaged_is_counted_once() {
                     // A silent connection is replaced, perhaps too late for this attempt.
                     Err(error) => assert!(error.is_unavailable(), "{error:?}"),
                 }
-                assert!(proxy.traffic().fault_applied);
                 // Each refused attempt may be counted, so a machine that stands still makes larger numbers.
+                // On a slow machine the damage may come after the end of the attempt.
                 let (next, refused) = patiently(&counter).await;
+                assert!(proxy.traffic().fault_applied);
                 assert!(
                     (last + 1..=last + 2 + refused).contains(&next),
                     "{direction:?} {fault:?}: {next} after {last}, {refused} refused"
@@ -183,7 +184,7 @@ async fn windows_of_milliseconds_end_and_leave_no_key() {
     let server = RedisServer::start().unwrap();
     let (store, key) = (store(&server.url()).await, key());
     let (mut windows, mut attempt) = (0, 0);
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(2);
     // The attempts cover every moment of a window, including its last millisecond.
     while windows < 300 {
         attempt += 1;

@@ -1,5 +1,6 @@
 //! Concurrent attempts.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,16 @@ const LIMIT: u64 = 7;
 
 /// A counter with a long deadline, because an attempt that is sent again after 32 others counts twice.
 pub(crate) fn counter(store: impl Store) -> Counter {
-    counter_within(store, Duration::from_mins(2))
+    counter_within(store, "pages.submit", Duration::from_mins(2))
 }
 
 /// A counter with the default deadline of a second, or with a longer deadline if the machine is busy: four times the time
 /// that as many attempts take now, in sequence and without a race.
-pub(crate) async fn hurried_by_control(store: impl Store + Clone, attempts: usize) -> Counter {
+pub(crate) async fn hurried_by_control(
+    store: impl Store + Clone,
+    name: String,
+    attempts: usize,
+) -> Counter {
     let control = counter(store.clone());
     let begun = Instant::now();
     for _ in 0..attempts {
@@ -29,7 +34,7 @@ pub(crate) async fn hurried_by_control(store: impl Store + Clone, attempts: usiz
             Err(error) => panic!("{error:?}"),
         }
     }
-    counter_within(store, DEFAULT_DEADLINE.max(begun.elapsed() * 4))
+    counter_within(store, name, DEFAULT_DEADLINE.max(begun.elapsed() * 4))
 }
 
 /// What is wrong with the numbers of concurrent attempts at one thing.
@@ -55,16 +60,20 @@ pub(crate) async fn wrong(counter: &Counter, attempts: usize) -> Option<String> 
 
 /// A counter of a default handle, whose deadline is a second.
 fn hurried(store: impl Store) -> Counter {
-    counter_within(store, DEFAULT_DEADLINE)
+    counter_within(store, "pages.submit", DEFAULT_DEADLINE)
 }
 
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(1);
 
-fn counter_within(store: impl Store, deadline: Duration) -> Counter {
+fn counter_within(
+    store: impl Store,
+    name: impl Into<Cow<'static, str>>,
+    deadline: Duration,
+) -> Counter {
     let handle = Idempotency::builder(store).deadline(deadline);
     let minutes = Duration::from_mins(10);
     let counter = handle.build().unwrap();
-    counter.counter("pages.submit", LIMIT, minutes).unwrap()
+    counter.counter(name, LIMIT, minutes).unwrap()
 }
 
 /// The outcomes of concurrent attempts at one thing, and of attempts at another thing at the same time.
@@ -86,6 +95,12 @@ impl Tally {
             unavailable: 0,
             neighbours: NEIGHBOURS,
         }
+    }
+
+    /// Whether attempts were refused because of the time, and no other was admitted in their place.
+    pub(crate) fn is_hurried(&self) -> bool {
+        let late = self.unavailable > 0 || self.neighbours < NEIGHBOURS;
+        late && self.admitted <= LIMIT
     }
 }
 

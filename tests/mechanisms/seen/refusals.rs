@@ -5,10 +5,10 @@ use std::time::Duration;
 use idempotence_test_servers::RedisServer;
 use idempotent_redis::RedisStore;
 use idempotent_redis::redis::cmd;
-use idempotent_runtime::{Error, Idempotency, SeenSet};
+use idempotent_runtime::{Error, SeenSet};
 
 use crate::seen::servers::{keys, private, send};
-use crate::seen::{added, is_first, set_of};
+use crate::seen::{added, is_first, patient, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -17,7 +17,7 @@ async fn set_of_user(server: &RedisServer, rules: &str) -> SeenSet {
     send::<()>(server, cmd("ACL").arg("SETUSER").arg("shop").arg(&rules)).await;
     let url = format!("redis://shop:s3cret@127.0.0.1:{}", server.port());
     let store = RedisStore::connect(&url).await.unwrap();
-    set_of(&Idempotency::new(store), HOUR)
+    set_of(&patient(store), HOUR)
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn the_documented_permissions_are_enough() {
 #[tokio::test]
 async fn a_key_of_another_program_is_not_changed() {
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     added(&seen, 42).await;
     let [(key, _)] = &keys(&server).await[..] else {
         panic!("a member is one key");
@@ -48,7 +48,7 @@ async fn a_key_of_another_program_is_not_changed() {
 #[tokio::test]
 async fn a_full_server_still_finds_its_members() {
     let (server, store) = private().await;
-    let seen = set_of(&Idempotency::new(store), HOUR);
+    let seen = set_of(&patient(store), HOUR);
     let first = added(&seen, 42).await;
     let limit = async |bytes: &str| {
         let set = ["SET", "maxmemory", bytes];

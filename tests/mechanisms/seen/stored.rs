@@ -5,7 +5,7 @@ use std::time::Duration;
 use idempotent_redis::redis::cmd;
 use idempotent_runtime::Idempotency;
 
-use crate::seen::servers::{keys, private, send};
+use crate::seen::servers::{MAX_WAIT, keys, private, send};
 use crate::seen::{added, is_first, patient, set_of};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -15,7 +15,8 @@ const MILLIS: i64 = 3_600_000;
 async fn a_member_is_one_key_with_its_fingerprint_and_an_owner_of_eight_bytes() {
     let (server, store) = private().await;
     let builder = Idempotency::builder(store).prefix("shop");
-    let seen = set_of(&builder.build().unwrap(), HOUR);
+    let handle = builder.deadline(MAX_WAIT).build().unwrap();
+    let seen = set_of(&handle, HOUR);
     added(&seen, "s3cret").await;
     let [(key, remaining)] = &keys(&server).await[..] else {
         panic!("a member is one key");
