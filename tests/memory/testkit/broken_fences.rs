@@ -96,7 +96,7 @@ impl Wrap for BrokenFences {
                 self.draw(fence_key, &Bytes::from_static(b"another claim"))
                     .await?;
             }
-            FenceMistake::RefusesItsOwnShortClaim if ttl < Duration::from_secs(1) => {
+            FenceMistake::RefusesItsOwnShortClaim if ttl < Duration::from_mins(1) => {
                 self.store.claim(key, value, 4 * ttl).await?;
                 sleep(ttl).await;
                 return Ok(FencedClaim::Taken(value.clone()));
