@@ -11,7 +11,7 @@ use axum::routing::post as on_post;
 use idempotent_runtime::Idempotency;
 use tokio::sync::Semaphore;
 
-use support::http_client::{Orders, Service, idempotency, keyed, post, scoped, within};
+use support::http_client::{MAX_WAIT, Orders, Service, idempotency, keyed, post, scoped, within};
 
 pub(crate) struct Shop {
     pub(crate) service: Service,
@@ -57,7 +57,7 @@ pub(crate) async fn shop() -> Shop {
             format!("charge {}", charges.place())
         }
     };
-    let layer = scoped(&idempotency).wait(Duration::from_secs(10)).build();
+    let layer = scoped(&idempotency).wait(MAX_WAIT).build();
     let app = Router::new().route("/", on_post(place)).layer(layer);
     let dropped = Arc::new(Semaphore::new(0));
     let arrived = Arc::new(Semaphore::new(0));
@@ -142,7 +142,7 @@ async fn drain_waits_for_handlers_whose_clients_have_hung_up() {
     let busy = idempotency.drain(Duration::from_millis(50)).await;
     assert_eq!(busy.unwrap_err().remaining(), 1);
     gate.add_permits(1);
-    let drained = idempotency.drain(Duration::from_secs(10)).await;
+    let drained = idempotency.drain(MAX_WAIT).await;
     assert_eq!((drained, charges.count()), (Ok(()), 1));
 }
 
@@ -167,6 +167,6 @@ async fn a_graceful_shutdown_finishes_the_open_requests() {
         "charge 1"
     );
     within(stopped).await.unwrap();
-    let drained = shop.idempotency.drain(Duration::from_secs(10)).await;
+    let drained = shop.idempotency.drain(MAX_WAIT).await;
     assert_eq!((drained, shop.charges.count()), (Ok(()), 1));
 }

@@ -1,7 +1,6 @@
 //! HTTP/2 without TLS: many requests on one connection, trailers, and requests that a client resets.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -18,7 +17,9 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use crate::disconnects::{Shop, shop};
-use support::http_client::{Orders, Reply, Service, idempotency, keyed, layer, scoped, within};
+use support::http_client::{
+    MAX_WAIT, Orders, Reply, Service, idempotency, keyed, layer, scoped, within,
+};
 
 /// A connection of HTTP/2. Each clone sends on the same connection.
 #[derive(Clone)]
@@ -132,7 +133,7 @@ async fn equal_requests_on_one_connection_run_the_handler_once() {
         tokio::task::yield_now().await;
         order.to_string()
     };
-    let layer = scoped(&idempotency()).wait(Duration::from_secs(10)).build();
+    let layer = scoped(&idempotency()).wait(MAX_WAIT).build();
     let app = Router::new().route("/", on_post(place)).layer(layer);
     let service = Service::start(app).await;
     let connection = Connection::open(&service).await;

@@ -16,7 +16,9 @@ use http_body_util::StreamBody;
 use idempotence::http::{IdempotencyLayer, IdempotencyOutcome, Payload};
 use tokio::sync::Barrier;
 
-use support::http_client::{Orders, Reply, Service, idempotency, keyed, layer, post, scoped};
+use support::http_client::{
+    MAX_WAIT, Orders, Reply, Service, idempotency, keyed, layer, post, scoped,
+};
 
 /// Headers that a response has for its first client, connection or moment only.
 const NEVER_REPLAYED: [&str; 28] = [
@@ -281,7 +283,7 @@ async fn storm(service: Service) -> Vec<Reply> {
 
 #[tokio::test]
 async fn concurrent_equal_requests_run_the_handler_once() {
-    let wait = Duration::from_secs(10);
+    let wait = MAX_WAIT;
     let (service, orders) = shop(scoped(&idempotency()).wait(wait).build()).await;
     let replies = storm(service).await;
     assert!(replies.iter().all(|reply| reply.text() == "order 1"));

@@ -6,7 +6,7 @@ use axum::body::Body;
 use idempotent_runtime::Idempotency;
 
 use crate::shop::{BOTH, Server, Shop};
-use support::http_client::{idempotency, keyed, layer, post, scoped, within};
+use support::http_client::{MAX_WAIT, idempotency, keyed, layer, post, scoped, within};
 
 #[tokio::test]
 async fn the_status_decides_unless_the_handler_does() {
@@ -78,7 +78,7 @@ async fn hang_up(shop: &Shop, request: http::request::Builder) {
 }
 
 fn waiting(idempotency: &Idempotency) -> idempotence::http::IdempotencyLayer {
-    scoped(idempotency).wait(Duration::from_secs(10)).build()
+    scoped(idempotency).wait(MAX_WAIT).build()
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn drain_waits_for_handlers_whose_clients_have_hung_up() {
         let busy = idempotency.drain(Duration::from_millis(50)).await;
         assert_eq!(busy.unwrap_err().remaining(), 1, "{server:?}");
         shop.state.gate.add_permits(1);
-        let drained = idempotency.drain(Duration::from_secs(10)).await;
+        let drained = idempotency.drain(MAX_WAIT).await;
         assert_eq!((drained, shop.state.ended.count()), (Ok(()), 1));
         within(shop.service.stop()).await;
     }
@@ -150,7 +150,7 @@ async fn a_worker_of_actix_that_ends_leaves_the_key_of_a_detached_handler_taken(
     let shop = Shop::start(Server::Actix, &layer_of(&idempotency)).await;
     hang_up(&shop, keyed("/gate", "a")).await;
     within(shop.service.stop()).await;
-    let drained = idempotency.drain(Duration::from_secs(10)).await;
+    let drained = idempotency.drain(MAX_WAIT).await;
     assert_eq!((drained, shop.state.ended.count()), (Ok(()), 0));
     let shop = Shop::start(Server::Actix, &layer_of(&idempotency)).await;
     let again = shop.service.send(keyed("/gate", "a"), "").await;

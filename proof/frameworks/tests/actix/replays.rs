@@ -1,7 +1,6 @@
 //! What a repeated request gets.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use idempotence::http::Payload;
@@ -10,7 +9,7 @@ use tokio::sync::Barrier;
 
 use crate::shop::{BOTH, Shop};
 use support::forging::Forging;
-use support::http_client::{Reply, idempotency, keyed, layer, post, scoped};
+use support::http_client::{MAX_WAIT, Reply, idempotency, keyed, layer, post, scoped};
 
 /// The lines of a response that its replay must have, too. actix keeps no order of different names.
 fn comparable(reply: &Reply) -> Vec<(String, Vec<u8>)> {
@@ -109,7 +108,7 @@ async fn storm(shop: Shop) -> (usize, usize) {
 #[tokio::test]
 async fn a_storm_of_equal_requests_runs_one_handler() {
     for server in BOTH {
-        let wait = scoped(&idempotency()).wait(Duration::from_secs(10)).build();
+        let wait = scoped(&idempotency()).wait(MAX_WAIT).build();
         let shop = Shop::start(server, &wait).await;
         assert_eq!(storm(shop).await, (1, CLIENTS - 1), "{server:?}");
     }

@@ -97,10 +97,13 @@ impl Bank {
     }
 }
 
-/// Waits for the future, for at most a minute.
+/// Longer than anything takes that a test waits for, also on a slow machine.
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(2);
+
+/// Waits for the future, for at most two minutes.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    let done = tokio::time::timeout(Duration::from_mins(1), future).await;
-    done.expect("it ends within a minute")
+    let done = tokio::time::timeout(MAX_WAIT, future).await;
+    done.expect("it ends within two minutes")
 }
 
 /// A payment of Ada.

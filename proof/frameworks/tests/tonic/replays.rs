@@ -8,7 +8,7 @@ use idempotence::{Idempotency, MemoryStore};
 use support::forging::Forging;
 use tonic::{Code, Status};
 
-use crate::bank::{Bank, guarding, idempotency, keyed, plain, within};
+use crate::bank::{Bank, MAX_WAIT, guarding, idempotency, keyed, plain, within};
 use crate::rpc::{PAY, PayReply};
 
 const MARKER: &str = "idempotency-replayed";
@@ -136,7 +136,7 @@ async fn a_response_that_is_too_large_runs_once() {
 #[tokio::test]
 async fn equal_calls_at_once_run_once() {
     let idempotency = idempotency();
-    let layer = guarding(&idempotency).wait(Duration::from_secs(10));
+    let layer = guarding(&idempotency).wait(MAX_WAIT);
     let bank = Bank::of(idempotency, layer).await;
     let replies = join_all((0..50).map(|_| bank.pay(keyed("a", "7")))).await;
     for reply in replies {
@@ -148,7 +148,7 @@ async fn equal_calls_at_once_run_once() {
 #[tokio::test]
 async fn a_call_that_its_client_gives_up_runs_to_its_end() {
     let idempotency = idempotency();
-    let layer = guarding(&idempotency).wait(Duration::from_secs(10));
+    let layer = guarding(&idempotency).wait(MAX_WAIT);
     let bank = Bank::of(idempotency, layer).await;
     let mut limit = Duration::from_millis(50);
     // On a busy machine a call may be given up before it runs, so then there is another one.
@@ -166,9 +166,7 @@ async fn a_call_that_its_client_gives_up_runs_to_its_end() {
     let (reply, ()) = tokio::join!(bank.pay(keyed("a", "wait")), async { bank.end() });
     assert_eq!(reply.unwrap().into_inner().receipt, 1);
     assert_eq!(bank.runs(), 1);
-    within(bank.idempotency.drain(Duration::from_secs(5)))
-        .await
-        .unwrap();
+    within(bank.idempotency.drain(MAX_WAIT)).await.unwrap();
 }
 
 #[tokio::test]
