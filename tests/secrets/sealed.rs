@@ -45,7 +45,8 @@ fn key(byte: u8) -> SealKey {
 }
 
 fn handle(store: impl Store, keys: impl Into<SealKeys>) -> Idempotency {
-    Idempotency::builder(store).seal(keys).build().unwrap()
+    let builder = Idempotency::builder(store).seal(keys);
+    builder.deadline(Duration::from_mins(2)).build().unwrap()
 }
 
 /// Pays an order; `Err` if the body did not run and there is no result.
