@@ -6,11 +6,13 @@ use idempotence::store::Level;
 use idempotence::{Durability, EtcdStore, Idempotency, Store as _, StoreErrorKind};
 use idempotence_test_servers::EtcdCluster;
 
+const MINUTE: Duration = Duration::from_mins(1);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handle_connects_by_the_url_of_a_cluster() {
     let url = EtcdCluster::shared().unwrap().url();
     let handle = Idempotency::builder_from_url(&url).await.unwrap();
-    let handle = handle.prefix("by_url").build().unwrap();
+    let handle = handle.prefix("by_url").deadline(MINUTE).build().unwrap();
     let call = async || {
         let call = handle.call("call").key("key").ttl(Duration::from_mins(1));
         call.run(async { Ok::<_, idempotence::Error>(7) }).await
@@ -49,7 +51,7 @@ async fn an_operation_without_a_connection_is_not_applied() {
 async fn calls_go_on_while_any_one_member_is_stopped_or_killed() {
     let cluster = EtcdCluster::start(3).unwrap();
     let handle = Idempotency::builder_from_url(&cluster.url()).await.unwrap();
-    let handle = handle.deadline(Duration::from_secs(20)).build().unwrap();
+    let handle = handle.deadline(MINUTE).build().unwrap();
     let call = async |key: String| {
         let call = handle.call("call").key(&key).ttl(Duration::from_mins(1));
         let answer = call.run(async { Ok::<_, idempotence::Error>(()) }).await;
@@ -71,7 +73,7 @@ async fn calls_go_on_while_any_one_member_is_stopped_or_killed() {
 async fn the_doctor_finds_a_lone_member_and_open_doors() {
     let store = crate::shared().await;
     assert_eq!(store.durability(), Durability::Quorum);
-    let found = store.examine("key", Duration::from_secs(10)).await;
+    let found = store.examine("key", MINUTE).await;
     for (level, text) in [
         (Level::Fine, "etcd 3."),
         (Level::Warning, "the cluster has one member"),
@@ -130,7 +132,7 @@ async fn the_doctor_finds_members_of_two_clusters() {
     let [one, other] = clusters.each_ref().map(|cluster| &cluster.members()[0]);
     let url = format!("etcd://{},{}", one.address(), other.address());
     let store = EtcdStore::connect(&url).await.unwrap();
-    let found = store.examine("key", Duration::from_secs(20)).await;
+    let found = store.examine("key", MINUTE).await;
     let text = "the members are of different clusters: each admits a call of a key";
     let is_found = found
         .iter()
