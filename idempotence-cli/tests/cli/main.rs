@@ -4,6 +4,7 @@
 
 mod bench;
 mod help;
+mod kept;
 mod ls;
 mod probe;
 mod progress;
