@@ -109,13 +109,13 @@ pub(crate) fn client() -> reqwest::ClientBuilder {
         .pool_max_idle_per_host(0)
 }
 
-/// Waits until the condition is true, for at most ten seconds.
+/// Waits until the condition is true, for at least two minutes.
 pub(crate) async fn until(is_true: impl Fn() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..12_000 {
         if is_true() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not true within ten seconds");
+    panic!("not true within two minutes");
 }
