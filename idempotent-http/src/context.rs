@@ -73,8 +73,8 @@ pub enum IdempotencyOutcome {
     Tombstone,
     /// The handler ran unguarded: the store was unavailable and `on_store_error` is `Run`, or the setting `disabled` is true.
     Unguarded,
-    /// The handler ran, but the store did not confirm in time that its response is stored, or that the key is free. The layer
-    /// tries again in the background, and the event `unrecorded` reports if that fails, too. Or the store has no room for the
+    /// The handler ran, but the store did not confirm in time that its response is stored (event `unconfirmed`), or that the key is
+    /// free. The layer tries again in the background, and the event `unrecorded` reports if that fails, too. Or the store has no room for the
     /// response: the key stays taken for the `ttl`, and the layer stores a tombstone when there is room. With
     /// [`Settle::Background`](idempotent_runtime::Settle::Background) nearly every handler that ran ends like this.
     Unconfirmed,

@@ -86,6 +86,10 @@ event_kinds! {
     /// The body runs without a claim because of `on_store_error = "run"`, or without the number of its `fence` while the setting
     /// `disabled` is true.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
+    /// The store did not take the outcome within the deadline. The process sends it again for the `ttl`, for an hour at most, and keeps
+    /// the key; [`Unrecorded`](Self::Unrecorded) follows if that fails, too. If the process is killed before, nothing follows, and an
+    /// equal call runs again after the lease.
+    Unconfirmed => "unconfirmed", Note, WARN, "the outcome of a call is not recorded yet; it is sent again in the background";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
     /// The result is too large or cannot be serialized, or the store is full.
@@ -207,7 +211,7 @@ mod tests {
     fn every_kind_has_its_own_label() {
         let known = "executed failed bypassed disabled replayed in_progress done taken mismatch result_unavailable \
                      token_refused store_error invalid lease_lost cancelled panicked waited stuck took_over overrun \
-                     renewal_failed unguarded unrecorded not_kept not_withdrawn already_gone \
+                     renewal_failed unguarded unconfirmed unrecorded not_kept not_withdrawn already_gone \
                      token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
                      first_seen seen_before perhaps_seen taken_back not_there operation_failed operation_invalid \
                      operation_cancelled";
@@ -220,7 +224,7 @@ mod tests {
         assert_eq!(of(Level::ERROR), "overrun unguarded unrecorded");
         assert_eq!(
             of(Level::WARN),
-            "disabled store_error invalid lease_lost panicked renewal_failed not_kept not_withdrawn \
+            "disabled store_error invalid lease_lost panicked renewal_failed unconfirmed not_kept not_withdrawn \
              operation_failed operation_invalid"
         );
         assert_eq!(

@@ -146,11 +146,11 @@ fn write_counts(windows: &[Window], now: Instant) {
     }
 }
 
-/// Whether repeated lines of this kind are summed up. The keys of lost leases and of missing records must be checked by hand, so
-/// each of these lines is written.
+/// Whether repeated lines of this kind are summed up. The keys of lost leases and of missing or late records must be checked by hand,
+/// so each of these lines is written.
 fn is_summed(event: &Event<'_>) -> bool {
     match event.kind() {
-        EventKind::Overrun | EventKind::Unrecorded => false,
+        EventKind::Overrun | EventKind::Unconfirmed | EventKind::Unrecorded => false,
         // A process that dies may leave many keys.
         EventKind::Stuck | EventKind::TookOver => true,
         _ => event.level() <= Level::WARN,
@@ -273,12 +273,13 @@ mod tests {
             log.write(&Event::new(&other, EventKind::StoreError));
             log.write(&Event::new(&site, EventKind::Unguarded));
             log.write(&Event::new(&site, EventKind::Overrun));
+            log.write(&Event::new(&site, EventKind::Unconfirmed));
             log.write(&Event::new(&site, EventKind::Unrecorded));
             log.write(&Event::new(&site, EventKind::Mismatch));
             log.write(&Event::new(&site, EventKind::InProgress));
         }
         let lines = ["WARN", "ERROR", "INFO", "DEBUG"].map(|level| capture.at(level).len());
-        assert_eq!(lines, [2, 1 + 2 * 2, 2, 2]);
+        assert_eq!(lines, [2 + 2, 1 + 2 * 2, 2, 2]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -62,7 +62,10 @@ pub(crate) fn settle(
         match (settled, &unsettled.end) {
             // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
             // job.
-            (SettleOutcome::Open, Some((lease, _))) => lease.leave(None),
+            (SettleOutcome::Open, Some((lease, ending))) => {
+                lease.leave(None);
+                report_unconfirmed(lease, ending);
+            }
             _ => {
                 if let Some((lease, ending)) = unsettled.end.take() {
                     finish(&lease, ending.stored_record(settled));
@@ -161,6 +164,9 @@ impl Job for SettleJob {
             if answer.is_err() {
                 // Followers wait for the first answer, because the store still shows them the claim, but for no silent store.
                 self.lease.leave(None);
+                if !self.was_sent {
+                    report_unconfirmed(&self.lease, &self.ending);
+                }
             }
             let completes = matches!(self.ending, Ending::Complete(_));
             let (lease, ending) = (&self.lease, &mut self.ending);
@@ -323,6 +329,13 @@ async fn complete_with_fallback(
         }
         answer => answer,
     })
+}
+
+/// Reports an outcome that is not recorded yet. If the process is killed now, no other event follows.
+fn report_unconfirmed(lease: &Lease, ending: &Ending) {
+    if matches!(ending, Ending::Complete(_)) {
+        lease.call().emit(EventKind::Unconfirmed, |event| event);
+    }
 }
 
 fn report_unsettled(lease: &Lease, ending: &Ending, why: &'static str) {

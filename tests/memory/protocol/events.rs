@@ -287,7 +287,7 @@ async fn failures_of_the_store_emit_their_events() {
 
     store.always(Op::Replace, Fault::Fail(StoreErrorKind::Misconfigured));
     guarded.run(4, yielding(Ok(()))).await.unwrap();
-    assert_eq!(observed.take(), ["executed"]);
+    assert_eq!(observed.take(), ["executed", "unconfirmed"]);
     while guarded.idempotency.drain(secs(60)).await.is_err() {}
     assert!(observed.take().contains(&"unrecorded".to_owned()));
     store.heal();

@@ -60,6 +60,46 @@ async fn a_completion_without_an_answer_never_becomes_a_release() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_gets_a_success_without_a_record_after_a_warning() {
+    for settle in [Settle::Await, Settle::Background] {
+        let store = FaultyStore::new(CountingStore::new(MemoryStore::new()));
+        let observed = Observed::default();
+        let guarded = observed.on(&Guarded::on(store.clone(), policy().settle(settle)));
+        store.always(Op::Replace, Fault::Hang);
+        guarded.run(1, yielding(Ok(()))).await.unwrap();
+        if settle == Settle::Background {
+            assert_eq!(observed.take(), ["executed"]);
+            sleep(secs(2)).await;
+            assert_eq!(observed.take(), ["unconfirmed"]);
+        } else {
+            assert_eq!(observed.take(), ["executed", "unconfirmed"]);
+        }
+        // As after a kill: the store hears nothing more of this process, and the lease and its grace end.
+        let other = guarded.elsewhere();
+        sleep(secs(20)).await;
+        other.run(1, yielding(Ok(()))).await.unwrap();
+        assert!(!observed.take().contains(&"unrecorded".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_not_freed_in_time_is_no_lost_record() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::on(store.clone(), policy()));
+    store.always(Op::Remove, Fault::Hang);
+    guarded.run::<()>(1, yielding(Err(()))).await.unwrap_err();
+    let exclusive = Guarded {
+        policy: Policy::new(secs(10)).release(Release::Always),
+        ..guarded.clone()
+    };
+    exclusive.run(2, yielding(Ok(()))).await.unwrap();
+    store.heal();
+    guarded.settled().await;
+    assert_eq!(observed.take(), ["failed", "executed"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_background_release_is_retried_until_the_lease_ends() {
     let store = FaultyStore::new(MemoryStore::new());
     let guarded = Guarded::on(store.clone(), policy().renew(idempotent_runtime::Renew::No));
