@@ -126,7 +126,8 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     let is_first = state.note_failed_renewal();
     lease.schedule(&mut state, due);
     drop(state);
-    if is_first {
+    // Of a call that has ended, `unconfirmed` says that the store does not take its end.
+    if is_first && is_running {
         lease
             .call()
             .emit(EventKind::RenewalFailed, |event| event.caused_by(&failure));

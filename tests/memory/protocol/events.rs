@@ -307,6 +307,19 @@ async fn failures_of_the_store_emit_their_events() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_renewal_that_fails_after_the_body_emits_nothing() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let (guarded, observed) = observed_on(store.clone(), policy().lease(secs(10)));
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    // The first renewal is due after a third of the lease.
+    sleep(secs(8)).await;
+    store.heal();
+    guarded.settled().await;
+    assert_eq!(observed.take(), ["executed", "unconfirmed"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_invalid_call_emits_invalid() {
     let (guarded, observed) = observed(Policy::new(secs(0)));
     guarded.call(1).claim().await.unwrap_err();
