@@ -93,11 +93,19 @@ impl<P: TransactionPool> Begin<P> {
         {
             self.wait_for_turn(database).await?;
         }
+        if let Some(turn) = &self.turn {
+            turn.note_begun();
+        }
         loop {
             let span = self.held.call().span.clone();
             let (refusal, record) = match self.begin().instrument(span).await {
                 Ok(mut tx) => match self.held.claim(&mut tx, self.remaining_wait()).await {
-                    Ok(()) => return Ok(tx),
+                    Ok(()) => {
+                        if let Some(turn) = &self.turn {
+                            turn.note_claimed(self.held.call().payload);
+                        }
+                        return Ok(tx);
+                    }
                     Err(Unclaimed { refusal, record }) => {
                         self.roll_back(tx).await;
                         let error = refusal.plain_error();
@@ -295,6 +303,7 @@ impl<P: TransactionPool> Begin<P> {
         let turn = Turn::wait(
             call.shared.turns(),
             (database, Arc::from(self.held.key().as_str())),
+            call.payload,
             began + wait,
         );
         let refusal = match turn.instrument(call.span.clone()).await {
@@ -305,6 +314,7 @@ impl<P: TransactionPool> Begin<P> {
                 return Ok(());
             }
             Waited::Record(record) => Refusal::from_record(&call, &record, false),
+            Waited::OtherPayload => Refusal::other_payload(&call, began.elapsed()),
             Waited::TimedOut => Refusal::still_open(&call, began.elapsed()),
         };
         Err(self.held.refuse(refusal))

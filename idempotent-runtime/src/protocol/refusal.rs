@@ -112,18 +112,12 @@ impl Refusal {
     /// The refusal of a call whose key has a row in another transaction. That transaction was still open after this call had `waited`,
     /// so its row cannot be read.
     pub(crate) fn still_open(call: &CallContext, waited: Duration) -> Self {
-        Self::from(Error::InProgress(Duplicate::new(DuplicateFacts {
-            site: call.site.clone(),
-            state: DuplicateState::Running,
-            holder: String::new(),
-            age: waited,
-            retry_after: call.shared.retry_hint(waited),
-            free_in: None,
-            unavailable: None,
-            further: None,
-            is_equal: true,
-            holders: 1,
-        })))
+        Error::InProgress(unread(call, waited)).into()
+    }
+
+    /// The refusal of a call whose key has a row in a transaction of this process, which is still open, for another payload.
+    pub(crate) fn other_payload(call: &CallContext, waited: Duration) -> Self {
+        Error::PayloadMismatch(unread(call, waited)).into()
     }
 
     /// The error of a call that does not read the stored result.
@@ -231,6 +225,22 @@ fn duplicate(
         unavailable: None,
         further: call.further,
         is_equal: is_equal(call, record),
+        holders: 1,
+    })
+}
+
+/// The facts about the call that has the key, for a call that has `waited` for its transaction and cannot read its row.
+fn unread(call: &CallContext, waited: Duration) -> Duplicate {
+    Duplicate::new(DuplicateFacts {
+        site: call.site.clone(),
+        state: DuplicateState::Running,
+        holder: String::new(),
+        age: waited,
+        retry_after: call.shared.retry_hint(waited),
+        free_in: None,
+        unavailable: None,
+        further: None,
+        is_equal: true,
         holders: 1,
     })
 }

@@ -29,6 +29,8 @@ mod every {
         if_the_first_call_fails_an_equal_call_runs
         a_dropped_call_passes_its_turn
         a_call_that_waits_too_long_is_refused
+        another_payload_is_refused_while_the_first_call_runs
+        a_call_without_a_row_refuses_no_other_payload
         all_of_a_conflict_runs_again
         a_lost_connection_of_another_service_does_not_run_the_body_again
         calls_on_two_databases_are_not_equal
@@ -139,6 +141,72 @@ mod every {
             matches!(refused, Trouble::Guard(Error::InProgress(_))),
             "{refused}"
         );
+    }
+
+    pub(super) async fn another_payload_is_refused_while_the_first_call_runs<DB: Subject>() {
+        let (fresh, handle, body) = (fresh::<DB>().await, handle(), Body::default());
+        let other = async {
+            body.entered.notified().await;
+            let refused = pay(&handle, &fresh.pool, 9, &body).await.unwrap_err();
+            body.go.notify_one();
+            refused
+        };
+        let (first, refused) = tokio::join!(pay(&handle, &fresh.pool, 5, &body), other);
+        assert_eq!(first.unwrap(), 5);
+        let refused = [
+            refused,
+            pay(&handle, &fresh.pool, 9, &body).await.unwrap_err(),
+        ];
+        for refused in refused {
+            assert_is_mismatch(&refused);
+        }
+        assert_eq!(payments(&fresh.pool, 7).await, 1);
+    }
+
+    /// It waits for a call of another process, whose payload it may not have itself.
+    pub(super) async fn a_call_without_a_row_refuses_no_other_payload<DB: Subject>() {
+        let (fresh, body) = (fresh::<DB>().await, Body::default());
+        let (here, there) = (handle(), handle());
+        let here = async {
+            body.entered.notified().await;
+            let mut other = Box::pin(pay(&here, &fresh.pool, 9, &body));
+            assert!(other.as_mut().now_or_never().is_none());
+            let mut equal = Box::pin(pay(&here, &fresh.pool, 5, &body));
+            assert!(equal.as_mut().now_or_never().is_none());
+            body.go.notify_one();
+            tokio::join!(other, equal)
+        };
+        let (there, (other, equal)) = tokio::join!(pay(&there, &fresh.pool, 5, &body), here);
+        assert_eq!((there.unwrap(), equal.unwrap()), (5, 5));
+        assert_is_mismatch(&other.unwrap_err());
+    }
+
+    /// The body of a call, which ends when the test says so.
+    #[derive(Default)]
+    struct Body {
+        entered: Notify,
+        go: Notify,
+    }
+
+    async fn pay<DB: Subject>(
+        handle: &Idempotency,
+        pool: &Pool<DB>,
+        cents: u32,
+        body: &Body,
+    ) -> Result<u32, Trouble> {
+        let call = paying(handle).payload(&cents).wait(MAX_WAIT).replay();
+        let body = async |tx: &mut DB::Connection| {
+            insert(tx, 7).await?;
+            body.entered.notify_one();
+            body.go.notified().await;
+            Ok::<_, Trouble>(cents)
+        };
+        call.run_in_new(pool, Retry::with_row(), body).await
+    }
+
+    fn assert_is_mismatch(refused: &Trouble) {
+        let is_mismatch = matches!(refused, Trouble::Guard(Error::PayloadMismatch(_)));
+        assert!(is_mismatch, "{refused}");
     }
 
     pub(super) async fn all_of_a_conflict_runs_again<DB: Subject>() {
