@@ -116,7 +116,7 @@ impl<E, S, D, M> GuardedCall<Answers<E, S, D, M>> {
     ///
     /// [`Error::Unavailable`](crate::Error::Unavailable) if no transaction begins within the
     /// [time for a connection](crate::sql::driver::TransactionPool::acquire_timeout) of the pool and the [deadline](crate::Builder::deadline)
-    /// of the handle; if a statement of the row has no answer within the deadline; and if the `body` of a guarded call ignored an error that
+    /// of the handle; if a statement of the row has no answer within the deadline, after which the rollback may take as long again; and if the `body` of a guarded call ignored an error that
     /// broke the transaction. Nothing is committed. A call that is not guarded, as with `when(false)`, does not notice such an error.
     ///
     /// The statement that claims the row may take longer: the deadline and `wait`, on MySQL and MariaDB at least 50 s more than the
