@@ -136,7 +136,7 @@ pub(crate) struct Ls {
     /// Only calls in this state
     #[arg(long, value_enum)]
     pub(crate) state: Option<State>,
-    /// Ends the page when it has about this many keys
+    /// The most keys of a page. Redis may add a few
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) limit: u32,
     /// Continues where another page ended

@@ -102,7 +102,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// The calls of the next page, which wants about so many. `None` after the last page.
+    /// The calls of the next page: at most `wanted`, on Redis a few more, because `SCAN` returns all keys of a place in its table. `None`
+    /// after the last page.
     pub(crate) async fn next(
         &mut self,
         idempotency: &Idempotency,
@@ -111,9 +112,13 @@ impl<'a> Pages<'a> {
         if self.ended {
             return Ok(None);
         }
-        self.most = self.most.max(wanted).clamp(10, MOST);
-        let page = self.look(idempotency).await?;
-        let page = page.ok_or_else(|| Failure::usage("this store cannot list keys"))?;
+        self.most = self.most.max(wanted).clamp(1, MOST);
+        let mut page = self.look(idempotency).await?;
+        if self.most > wanted && self.count(&page) > wanted {
+            // A cursor continues after a whole page, so a smaller page is read.
+            self.most = wanted;
+            page = self.look(idempotency).await?;
+        }
         self.after = page.next;
         self.ended = self.after.is_none();
         let mut calls = page.records;
@@ -125,6 +130,15 @@ impl<'a> Pages<'a> {
         // A page without such calls: most keys are others, so the next page looks at more of them.
         self.most = if calls.is_empty() { 4 * self.most } else { 0 };
         Ok(Some(calls))
+    }
+
+    /// How many calls of the page the listing wants.
+    fn count(&self, page: &Listing) -> usize {
+        let is_wanted = |call: &&ListedCall| {
+            pattern::matches(self.pattern, call.endpoint())
+                && self.state.is_none_or(|wanted| wanted == state_of(call))
+        };
+        page.records.iter().filter(is_wanted).count()
     }
 
     fn wants(&mut self, call: &ListedCall) -> bool {
@@ -140,7 +154,7 @@ impl<'a> Pages<'a> {
         self.state.is_none_or(|wanted| wanted == state)
     }
 
-    async fn look(&self, idempotency: &Idempotency) -> Result<Option<Listing>, Failure> {
+    async fn look(&self, idempotency: &Idempotency) -> Result<Listing, Failure> {
         let names = pattern::beginning(self.pattern);
         let page = idempotency
             .list(names, self.after.as_ref(), self.most)
@@ -154,7 +168,7 @@ impl<'a> Pages<'a> {
                     "`--after` is no cursor of this store: write the cursor of the page before";
                 Err(Failure::usage(text))
             }
-            page => Ok(page?),
+            page => page?.ok_or_else(|| Failure::usage("this store cannot list keys")),
         }
     }
 }

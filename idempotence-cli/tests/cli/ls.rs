@@ -8,17 +8,21 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Program, command, mariadb, put_foreign, redis, run, sqlite};
 
-fn pages_have_every_key_once(url: &str) {
+/// `is_exact`: the store lists no more keys than it is asked for.
+fn pages_have_every_key_once(url: &str, limit: usize, is_exact: bool) {
     let program = Program::on(url);
     (0..60).for_each(|id| program.pay(id));
+    let most = limit.to_string();
     let (mut digits, mut after, mut pages) = (BTreeSet::new(), None::<String>, 0);
     loop {
-        let mut args = vec!["ls", "--limit", "20", "--json"];
+        let mut args = vec!["ls", "--limit", &most, "--json"];
         if let Some(after) = &after {
             args.extend(["--after", after]);
         }
         let page = run(url, &args).json();
-        for record in page["records"].as_array().unwrap() {
+        let records = page["records"].as_array().unwrap();
+        assert!(!is_exact || records.len() <= limit, "{}", records.len());
+        for record in records {
             assert_eq!(record["state"], "done");
             assert!(
                 digits.insert(record["digits"].as_str().unwrap().to_owned()),
@@ -37,12 +41,26 @@ fn pages_have_every_key_once(url: &str) {
 
 #[test]
 fn pages_have_every_key_once_on_redis() {
-    pages_have_every_key_once(&redis());
+    pages_have_every_key_once(&redis(), 20, false);
 }
 
 #[test]
 fn pages_have_every_key_once_on_sqlite() {
-    pages_have_every_key_once(&sqlite());
+    for limit in [3, 20] {
+        pages_have_every_key_once(&sqlite(), limit, true);
+    }
+}
+
+#[test]
+fn a_page_of_keys_in_one_state_has_no_more_keys_than_its_limit() {
+    let url = sqlite();
+    let program = Program::on(&url);
+    // The first pages have no key in the other state, so the command asks for larger pages.
+    (0..40).for_each(|id| program.pay(id));
+    (0..10).for_each(|id| program.leave_unknown("orders.refund", id));
+    let args = ["ls", "--state", "unknown", "--limit", "2", "--json"];
+    let page = run(&url, &args).json();
+    assert_eq!(page["records"].as_array().unwrap().len(), 2, "{page}");
 }
 
 #[test]

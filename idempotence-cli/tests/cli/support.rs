@@ -116,6 +116,16 @@ pub(crate) struct Program {
     pub(crate) idempotency: Idempotency,
 }
 
+/// The reply of another service is lost.
+#[derive(Debug)]
+struct Lost;
+
+impl From<Error> for Lost {
+    fn from(refused: Error) -> Self {
+        panic!("{refused}");
+    }
+}
+
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 
 impl Program {
@@ -145,6 +155,14 @@ impl Program {
             .ttl(Duration::from_mins(10));
         self.block_on(call.run(async { Ok::<_, Error>(()) }))
             .unwrap();
+    }
+
+    /// Runs a call to an end of which nobody knows whether its work is done.
+    pub(crate) fn leave_unknown(&self, endpoint: &'static str, id: u64) {
+        let call = self.idempotency.call(endpoint).key(&id);
+        let call = call.ttl(Duration::from_mins(10)).hold_err(|_: &Lost| true);
+        let lost = self.block_on(call.run(async { Err::<(), _>(Lost) }));
+        lost.unwrap_err();
     }
 
     /// Leaves a call that runs, and whose process dies: the runtime ends, and nothing renews the key any more. Returns the digits that
