@@ -29,7 +29,7 @@ impl Failure {
 
     /// It would be dangerous.
     pub(crate) fn refused(text: impl Into<String>) -> Self {
-        Self::new(4, text)
+        Self::new(REFUSED, text)
     }
 
     fn new(code: u8, text: impl Into<String>) -> Self {
@@ -37,6 +37,9 @@ impl Failure {
         Self { code, text }
     }
 }
+
+/// The exit code of [`Failure::refused`].
+pub(crate) const REFUSED: u8 = 4;
 
 impl From<idempotence::Error> for Failure {
     fn from(error: idempotence::Error) -> Self {

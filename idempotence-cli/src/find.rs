@@ -119,7 +119,6 @@ pub(crate) struct Shown {
     pub(crate) bytes: usize,
     pub(crate) fence: Option<i64>,
     /// The steps that are done.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) steps: Vec<String>,
 }
 

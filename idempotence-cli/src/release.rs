@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use idempotence::{DuplicateState, Idempotency, Peek};
+use idempotence::{Idempotency, Peek};
 use serde::Serialize;
 use tokio::time::sleep;
 
-use crate::args::{Access, Release};
+use crate::args::{Access, Release, State};
 use crate::ask::confirm;
-use crate::exit::Failure;
-use crate::find::{Shown, find};
+use crate::exit::{self, Failure};
+use crate::find::{Shown, find, state_of};
 use crate::late::KeyTimes;
 use crate::open::open;
 use crate::output::{self, Output, note, to_json};
@@ -29,78 +29,115 @@ pub(crate) async fn run(
         // The key is also freed if nobody reads the output: the audit line says so.
         let _ = output.line(&show::text(&peek));
     }
-    let has_ended = matches!(peek.state(), DuplicateState::Done | DuplicateState::Failed);
-    if has_ended && !args.force {
-        return Err(Failure::refused(
-            "the call has ended: without its record an equal call repeats its work. If you want that, repeat this with --force",
-        ));
+    let ended = release(&idempotency, args, &peek, shown).await;
+    let audit = Audit {
+        event: "release",
+        time: output::time(SystemTime::now()),
+        user: std::env::var("USER").ok(),
+        outcome: match &ended {
+            Ok(outcome) => *outcome,
+            Err(failure) if failure.code == exit::REFUSED => Outcome::Refused,
+            Err(_) => Outcome::Failed,
+        },
+        forced: args.force,
+        record: Shown::of(&peek),
+    };
+    note(&to_json(&audit)?);
+    let outcome = ended?;
+    if output.is_json() {
+        return output.json(&audit);
+    }
+    let consequence = consequence(&peek);
+    output.line(&match outcome {
+        Outcome::Released => format!("released: {consequence}"),
+        Outcome::Free => format!(
+            "the key has become free in the meantime, so nothing was removed: {consequence}"
+        ),
+        _ => "a dry run: nothing was removed".to_owned(),
+    })
+}
+
+/// Frees the key, unless its call may be running or has ended.
+async fn release(
+    idempotency: &Idempotency,
+    args: &Release,
+    peek: &Peek,
+    shown: Instant,
+) -> Result<Outcome, Failure> {
+    let state = state_of(peek);
+    if let (Some(advice), false) = (advice_after_end(state), args.force) {
+        let meaning = show::meaning(state);
+        return Err(Failure::refused(format!("{meaning}. {advice}")));
     }
     if !args.dry_run && !args.yes {
         let question = format!(
             "Free {} {}? Then {}.",
             peek.endpoint(),
             peek.fingerprint(),
-            consequence(&peek)
+            consequence(peek)
         );
         confirm(&question, "not released")?;
     }
     // After the question, which may take long: a call that renews its key meanwhile is running.
-    let is_free = !args.force && !wait_for_a_renewal(&idempotency, args, &peek, shown).await?;
-    let removal = if args.dry_run || is_free {
-        Ok(false)
-    } else {
-        idempotency.forget(&peek).await
-    };
-    let audit = Audit {
-        event: "release",
-        time: output::time(SystemTime::now()),
-        user: std::env::var("USER").ok(),
-        released: removal.as_ref().ok().copied(),
-        dry_run: args.dry_run,
-        forced: args.force,
-        record: Shown::of(&peek),
-    };
-    note(&to_json(&audit)?);
-    let released = removal?;
-    if !released && !args.dry_run && !is_free {
+    if !args.force && !wait_for_a_renewal(idempotency, args, peek, shown).await? {
+        return Ok(Outcome::Free);
+    }
+    if args.dry_run {
+        return Ok(Outcome::DryRun);
+    }
+    if !idempotency.forget(peek).await? {
         let text = "nothing was removed: the record has changed since it was shown, or has expired";
         return Err(Failure::refused(text));
     }
-    if output.is_json() {
-        return output.json(&audit);
+    Ok(Outcome::Released)
+}
+
+/// What to do about a key whose call has ended. `None` if it may be running.
+fn advice_after_end(state: State) -> Option<&'static str> {
+    match state {
+        State::Done | State::Failed => Some(
+            "Without its record an equal call repeats its work: if you want that, repeat this with --force",
+        ),
+        State::Unknown => Some("If its work is not done, repeat this with --force"),
+        State::Taken | State::Late | State::Foreign => None,
     }
-    let consequence = consequence(&peek);
-    output.line(&if released {
-        format!("released: {consequence}")
-    } else if is_free {
-        format!("the key has become free in the meantime, so nothing was removed: {consequence}")
-    } else {
-        "a dry run: nothing was removed".to_owned()
-    })
 }
 
 /// What follows from a free key. The record does not say whether its call has `also` or `release = false`.
 fn consequence(peek: &Peek) -> &'static str {
-    match peek.state() {
-        DuplicateState::Done | DuplicateState::Failed => "an equal call repeats the work",
+    match state_of(peek) {
+        State::Done | State::Failed => "an equal call repeats the work",
         _ => {
             "an equal call runs, and repeats the work if it was done. With `also`, all its keys must be free"
         }
     }
 }
 
-/// The line for an audit.
+/// The line for an audit. Each `release` that has found its key writes one.
 #[derive(Serialize)]
 struct Audit {
     event: &'static str,
     time: String,
     user: Option<String>,
-    /// `None` if the store did not answer: the record may be removed.
-    released: Option<bool>,
-    dry_run: bool,
+    outcome: Outcome,
     forced: bool,
     #[serde(flatten)]
     record: Shown,
+}
+
+/// How a `release` ended.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// The record is removed.
+    Released,
+    /// The key became free while the command waited.
+    Free,
+    DryRun,
+    /// Nothing is removed: it would be dangerous, the operator said no, or the record has changed.
+    Refused,
+    /// The store or the terminal failed: the record may be removed.
+    Failed,
 }
 
 /// Looks a second time, when the key is late. Returns whether the key is still taken.
@@ -114,8 +151,9 @@ async fn wait_for_a_renewal(
     let wait = wait.saturating_sub(shown.elapsed());
     if wait > LONGEST_WAIT {
         return Err(Failure::refused(format!(
-            "the call may be running, or has ended with `release = false`, or `at_least` or `hold_err` holds the key. Whether its process, {}, renews the key is known in {}. If your \
-             data says that the work is not done, repeat this then, or at once with --force if the process is gone or the call has ended",
+            "{}. Whether {} renews the key is known in {}. If your data says that the work is not done, repeat this then, or at once with \
+             --force if the process is gone or the call has ended",
+            show::meaning(state_of(first)),
             first.holder(),
             output::duration(wait)
         )));

@@ -62,7 +62,8 @@ pub(crate) fn text(peek: &Peek) -> String {
     )
 }
 
-fn meaning(state: State) -> &'static str {
+/// What a state means: the same words in `show` and `release`.
+pub(crate) fn meaning(state: State) -> &'static str {
     match state {
         State::Taken => {
             "its call runs, or its process was killed a moment ago; with `release = false` or `at_least` it may have ended"

@@ -49,7 +49,7 @@ fn a_killed_call_is_found_explained_refused_and_released(url: &str) {
         url,
         &["release", "orders.pay", &digits, "--force", "--dry-run"],
     );
-    assert_eq!(audit(&dry)["released"], false);
+    assert_eq!(audit(&dry)["outcome"], "dry_run");
     assert!(dry.ok().ends_with("nothing was removed\n"));
     let unasked = run(url, &["release", "orders.pay", &digits, "--force"]);
     assert_eq!(unasked.code, 4, "without a terminal nobody can be asked");
@@ -62,8 +62,8 @@ fn a_killed_call_is_found_explained_refused_and_released(url: &str) {
         (&"release".into(), &Value::from(&*digits))
     );
     assert_eq!(
-        (&line["released"], &line["forced"]),
-        (&true.into(), &true.into())
+        (&line["outcome"], &line["forced"]),
+        (&"released".into(), &true.into())
     );
     let consequence = "released: an equal call runs, and repeats the work if it was done. With `also`, all its keys must be free\n";
     assert!(released.ok().ends_with(consequence));
@@ -104,15 +104,19 @@ pub(crate) fn release(url: &str) -> bool {
         return false;
     }
     let line = audit(&released);
-    let what = (&line["released"], &line["forced"], released.code);
-    let expected = (&true.into(), &false.into(), 0);
+    let what = (&line["outcome"], &line["forced"], released.code);
+    let expected = (&"released".into(), &false.into(), 0);
     assert_eq!(what, expected, "{}{}", released.out, released.err);
     true
 }
 
-/// The last line of stderr.
+/// The line for an audit, which is one for each `release` that has found its key.
+#[track_caller]
 fn audit(ran: &Ran) -> Value {
-    let line = ran.err.lines().last().unwrap();
+    let mut lines = ran.err.lines().filter(|line| line.starts_with('{'));
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        panic!("{}", ran.err);
+    };
     serde_json::from_str(line).unwrap()
 }
 
@@ -150,6 +154,46 @@ fn a_call_that_has_ended_is_released_only_by_force() {
 }
 
 #[test]
+fn release_says_of_a_call_that_has_ended_what_show_says() {
+    let url = sqlite();
+    let program = Program::on(&url);
+    program.leave_unknown("orders.pay", 7);
+    program.pay(8);
+    for (key, state) in [("7", "unknown"), ("8", "done")] {
+        let shown = run(&url, &["show", "orders.pay", "--key", key]).ok();
+        let (_, meaning) = shown.split_once(&format!("{state}: ")).unwrap();
+        let meaning = meaning.lines().next().unwrap();
+        let refused = run(&url, &["release", "orders.pay", "--key", key, "--yes"]);
+        assert_eq!(refused.code, 4, "{}", refused.out);
+        let expected = format!("error: {meaning}. ");
+        assert!(refused.err.contains(&expected), "{}", refused.err);
+        assert_eq!(audit(&refused)["outcome"], "refused");
+    }
+}
+
+#[test]
+fn each_release_that_finds_its_key_writes_the_same_fields_for_an_audit() {
+    let url = sqlite();
+    Program::on(&url).pay(7);
+    let release = ["release", "orders.pay", "--key", "7"];
+    let fields = [
+        (&["--yes"][..], "refused"),
+        (&["--force"], "refused"),
+        (&["--force", "--dry-run"], "dry_run"),
+        (&["--force", "--yes"], "released"),
+    ];
+    let fields = fields.map(|(options, outcome)| {
+        let line = audit(&run(&url, &[&release[..], options].concat()));
+        assert_eq!(line["outcome"], outcome);
+        let fields = line.as_object().unwrap().keys();
+        fields.cloned().collect::<Vec<_>>()
+    });
+    assert!(fields.iter().all(|line| *line == fields[0]), "{fields:?}");
+    let free = run(&url, &[&release[..], &["--yes"]].concat());
+    assert!(!free.err.contains('{'), "{}", free.err);
+}
+
+#[test]
 fn a_call_that_is_renewed_is_not_released() {
     let url = redis();
     let program = Program::on(&url);
@@ -171,7 +215,7 @@ fn a_key_that_is_listed_as_late_is_released_at_once() {
             return false;
         }
         assert_eq!(released.code, 0, "{}{}", released.out, released.err);
-        assert_eq!(audit(&released)["released"], true, "{}", released.err);
+        assert_eq!(audit(&released)["outcome"], "released", "{}", released.err);
         assert!(!released.err.contains("waiting"), "{}", released.err);
         true
     };
