@@ -118,6 +118,8 @@ pub(crate) struct Shown {
     pub(crate) free_in_ms: Option<u128>,
     pub(crate) bytes: usize,
     pub(crate) fence: Option<i64>,
+    /// Digits that each key of a call with `also` has.
+    pub(crate) also: Option<String>,
     /// The steps that are done.
     pub(crate) steps: Vec<String>,
 }
@@ -135,6 +137,7 @@ impl Shown {
             free_in_ms: peek.remaining().map(|remaining| remaining.as_millis()),
             bytes: peek.size(),
             fence: peek.fence(),
+            also: peek.keys_digest().map(str::to_owned),
             steps: peek.steps(),
         }
     }

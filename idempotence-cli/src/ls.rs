@@ -1,6 +1,6 @@
 //! `ls`: lists keys.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use idempotence::fingerprint::Fingerprint;
@@ -57,6 +57,9 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     let rows: Vec<_> = rows.collect();
     let headings = ["ENDPOINT", "DIGITS", "STATE", "AGE", "FREE IN", "HOLDER"];
     output.table(headings, &rows)?;
+    for (digest, keys) in keys_of_calls(&calls) {
+        note(&format!("One call (`also` {digest}): {}", keys.join(", ")));
+    }
     if let Some(next) = next {
         note(&format!("More keys: --after '{next}'"));
     }
@@ -67,6 +70,18 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
         ));
     }
     Ok(())
+}
+
+/// The listed keys of each call with `also`, by the digest of all its keys.
+fn keys_of_calls(calls: &[ListedCall]) -> BTreeMap<&str, Vec<String>> {
+    let mut keys: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for call in calls {
+        if let Some(digest) = call.keys_digest() {
+            let key = format!("{} {}", call.endpoint(), call.digits());
+            keys.entry(digest).or_default().push(key);
+        }
+    }
+    keys
 }
 
 /// The pages of a listing, each key once.
@@ -205,6 +220,8 @@ pub(crate) struct ListedRow<'a> {
     holder: Option<&'a str>,
     since: Option<String>,
     free_in_ms: Option<u128>,
+    /// Equal for all keys of one call with `also`.
+    also: Option<&'a str>,
 }
 
 impl<'a> ListedRow<'a> {
@@ -218,6 +235,7 @@ impl<'a> ListedRow<'a> {
             holder: call.holder(),
             since: call.since().map(output::time),
             free_in_ms: call.remaining().map(|remaining| remaining.as_millis()),
+            also: call.keys_digest(),
         }
     }
 }

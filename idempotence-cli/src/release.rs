@@ -103,13 +103,14 @@ fn advice_after_end(state: State) -> Option<&'static str> {
     }
 }
 
-/// What follows from a free key. The record does not say whether its call has `also` or `release = false`.
+/// What follows from a free key. The record does not say whether its call has `release = false`.
 fn consequence(peek: &Peek) -> &'static str {
     match state_of(peek) {
         State::Done | State::Failed => "an equal call repeats the work",
-        _ => {
-            "an equal call runs, and repeats the work if it was done. With `also`, all its keys must be free"
+        _ if peek.keys_digest().is_some() => {
+            "an equal call runs when all its keys are free, and repeats the work if it was done"
         }
+        _ => "an equal call runs, and repeats the work if it was done",
     }
 }
 

@@ -45,12 +45,15 @@ pub(crate) fn text(peek: &Peek) -> String {
     let fence = peek
         .fence()
         .map_or_else(String::new, |fence| format!("\nfence     {fence}"));
+    let all_keys = peek.keys_digest().map_or_else(String::new, |digits| {
+        format!("\nalso      {digits}: `ls` shows these digits for each key of its call")
+    });
     let steps = match &*peek.steps() {
         [] => String::new(),
         steps => format!("\nsteps     {}", steps.join(", ")),
     };
     format!(
-        "endpoint  {}\ndigits    {}\nstate     {}: {}\nholder    {}\nsince     {} ({} ago)\nfree in   {free_in}\nsize      {} bytes{fence}{steps}",
+        "endpoint  {}\ndigits    {}\nstate     {}: {}\nholder    {}\nsince     {} ({} ago)\nfree in   {free_in}\nsize      {} bytes{all_keys}{fence}{steps}",
         peek.endpoint(),
         peek.fingerprint(),
         state.word(),

@@ -13,6 +13,7 @@ use crate::protocol::retry::StoreAttempt;
 use crate::protocol::shared::Shared;
 use crate::record::call::Record;
 use crate::record::key_tag::KeyTag;
+use crate::record::keys_digest::KeysDigest;
 use crate::store::{Cursor, Durability, Key, Listed, Page};
 
 /// A page of the records of calls: the answer of [`Idempotency::list`].
@@ -42,6 +43,7 @@ struct ListedLine {
     holder: String,
     since: SystemTime,
     lasts: Duration,
+    keys_digest: Option<KeysDigest>,
 }
 
 impl Idempotency {
@@ -265,6 +267,7 @@ impl ListedCall {
                 holder: line.holder().to_owned(),
                 since: line.since,
                 lasts: line.ttl(),
+                keys_digest: line.keys(),
             });
         Some(Self {
             endpoint,
@@ -313,6 +316,15 @@ impl ListedCall {
     /// As [`Peek::lasts`].
     pub fn lasts(&self) -> Option<Duration> {
         self.line.as_ref().map(|line| line.lasts)
+    }
+
+    /// As [`Peek::keys_digest`].
+    pub fn keys_digest(&self) -> Option<&str> {
+        self.line
+            .as_ref()?
+            .keys_digest
+            .as_ref()
+            .map(KeysDigest::as_str)
     }
 
     /// The time until the record expires if it is not renewed. `None` if it never expires.

@@ -19,6 +19,7 @@ use crate::protocol::token;
 use crate::protocol::token::redemption::Redemption;
 use crate::record::call::{Record, RecordState};
 use crate::record::fence::FenceLine;
+use crate::record::keys_digest::KeysDigest;
 use crate::record::steps;
 use crate::store::Key;
 
@@ -35,6 +36,7 @@ pub struct Peek {
     lasts: Duration,
     remaining: Option<Duration>,
     fence: Option<i64>,
+    keys_digest: Option<KeysDigest>,
     /// The record of its steps, if it has one.
     steps: Option<Bytes>,
 }
@@ -242,6 +244,7 @@ impl Idempotency {
             lasts: record.ttl(),
             remaining: entry.ttl,
             fence,
+            keys_digest: record.keys(),
             steps: steps.map(|entry| entry.value),
             record: entry.value.clone(),
             site,
@@ -329,6 +332,11 @@ impl Peek {
     /// [`IdempotencyContext::fence`](crate::IdempotencyContext::fence).
     pub fn fence(&self) -> Option<i64> {
         self.fence
+    }
+
+    /// The digest of all keys of the call, if it has the option [`also`](crate::GuardedCall::also): each of its keys has the same.
+    pub fn keys_digest(&self) -> Option<&str> {
+        self.keys_digest.as_ref().map(KeysDigest::as_str)
     }
 
     /// The names of the [steps](crate::IdempotencyContext::step) that are done, in the order in which they ended.

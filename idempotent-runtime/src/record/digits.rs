@@ -16,6 +16,12 @@ impl<const N: usize> Digits<N> {
     /// The bytes before a host.
     pub(super) const LENGTH: usize = N + DOTS.len();
 
+    /// The digits as text.
+    pub(crate) fn as_str(&self) -> &str {
+        // Only hexadecimal digits are made and read.
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+
     /// Splits a holder as `host:pid` from the digits before it, if there are any.
     pub(super) fn split(holder: &[u8]) -> (Option<Self>, &[u8]) {
         let split = holder.split_first_chunk();
