@@ -140,7 +140,7 @@ impl RedisSentinels {
     ///
     /// If a sentinel does not answer.
     pub fn keep_master(&self) -> io::Result<()> {
-        let patience = [
+        let settings = [
             "SENTINEL",
             "SET",
             NAME,
@@ -149,7 +149,7 @@ impl RedisSentinels {
         ];
         self.sentinels
             .iter()
-            .try_for_each(|sentinel| sentinel.ask(&patience).map(drop))
+            .try_for_each(|sentinel| sentinel.ask(&settings).map(drop))
     }
 
     /// Waits until the replicas are in sync, and every sentinel knows all servers and all other sentinels.
