@@ -9,7 +9,7 @@ use idempotent_redis::redis::{self, Value, cmd};
 use idempotent_runtime::fingerprint::Fingerprint;
 use idempotent_runtime::store::Hint;
 use idempotent_runtime::{Error, FirstTime, GuardedCall, Idempotency, OrderNumbers, Placed};
-use support::transfers::patient;
+use support::patient::patient;
 use tokio::sync::oneshot;
 
 use crate::store::servers::{MAX_WAIT, TTL, is_listened_to, send, url_of_user};

@@ -6,7 +6,7 @@ use idempotence_test_servers::RedisServer;
 use idempotent_redis::RedisStore;
 use idempotent_redis::redis::{self, cmd};
 use idempotent_runtime::{Error, Idempotency};
-use support::transfers::patient;
+use support::patient::patient;
 
 use crate::store::servers::{TTL, send};
 
