@@ -122,7 +122,9 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn StdError>> {
     let options = Options::read(std::env::args().skip(1))?;
-    let idempotency = Idempotency::from_url(&options.store).await?;
+    // Nobody waits for an import, so it waits longer for a slow store than a request does.
+    let builder = Idempotency::builder_from_url(&options.store).await?;
+    let idempotency = builder.deadline(Duration::from_mins(1)).build()?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let rows = rows(options.rows);
 
