@@ -89,6 +89,11 @@ fn two_payments_at_once_charge_once() {
     let mut shop = start("memory:");
     let mut both = [(); 2].map(|()| shop.begin("POST", "/orders/1/pay", "ada", "k1", CARD));
     let replies = both.each_mut().map(Reply::read);
+    // If the shop stands still, the second request may wait for too long.
+    let replies = replies.map(|reply| match reply.status {
+        409 => shop.post_until_ended("/orders/1/pay", "ada", "k1", CARD),
+        _ => reply,
+    });
     let [one, other] = replies.each_ref().map(Reply::is_replay);
     assert_ne!(one, other);
     assert_eq!(replies[0].body, replies[1].body);

@@ -79,14 +79,9 @@ async fn a_page_waits_for_a_store_that_recovers() {
     let shop = Shop::new();
     shop.store
         .always_all(Fault::Fail(StoreErrorKind::NotApplied));
-    let person = tokio::spawn({
-        let shop = shop.clone();
-        async move { shop.visited(PRESS).await }
-    });
-    shop.has_requests(3).await;
-    shop.store.heal();
-    person.await.unwrap().has_a_receipt();
-    assert_eq!(shop.orders(), 1);
+    shop.heals_at(3);
+    shop.visited(PRESS).await.has_a_receipt();
+    assert_eq!((shop.orders(), shop.requests()), (1, 3));
 }
 
 #[tokio::test(flavor = "multi_thread")]

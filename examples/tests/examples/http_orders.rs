@@ -3,13 +3,11 @@
 #[allow(dead_code, reason = "other tests use the rest")]
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};
 
-use crate::service::{Reply, Service};
+use crate::service::Service;
 
 const BIN: &str = env!("CARGO_BIN_EXE_http_orders");
 const BOOK: &str = r#"{"item":"a book","cents":1200}"#;
@@ -227,18 +225,6 @@ impl Shop {
 
     fn reopen(&mut self) {
         self.service = Service::start(BIN, &self.file);
-    }
-
-    /// Repeats a request until no equal request is running.
-    fn post_until_ended(&self, path: &str, user: &str, key: &str, body: &str) -> Reply {
-        let begin = Instant::now();
-        loop {
-            let reply = self.post(path, user, key, body);
-            if reply.status != 409 || begin.elapsed() > Duration::from_secs(30) {
-                return reply;
-            }
-            thread::yield_now();
-        }
     }
 
     /// Executes a statement in the database of the shop, beside the process.

@@ -24,6 +24,44 @@ const SPARE: usize = 1000;
 
 #[test]
 fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
+    // If this process stands still, the consumers end before it kills them.
+    let mut met = Met::default();
+    for _ in 0..10 {
+        met.add(ship_each_order_once());
+        if met.has_all() {
+            return;
+        }
+    }
+    panic!("expected more kills and deliveries, got {met:?}");
+}
+
+/// What happened to consumers and messages.
+#[derive(Debug, Default)]
+struct Met {
+    /// Kills during a body.
+    in_a_body: usize,
+    /// Kills after a body took from the stock.
+    after_a_sale: usize,
+    /// Orders that were found in the ledger.
+    found: usize,
+    /// Deliveries that were skipped.
+    skipped: usize,
+}
+
+impl Met {
+    fn add(&mut self, other: Self) {
+        self.in_a_body += other.in_a_body;
+        self.after_a_sale += other.after_a_sale;
+        self.found += other.found;
+        self.skipped += other.skipped;
+    }
+
+    fn has_all(&self) -> bool {
+        self.in_a_body >= 10 && self.after_a_sale >= 5 && self.found >= 5 && self.skipped >= 10
+    }
+}
+
+fn ship_each_order_once() -> Met {
     const KILLS: usize = 24;
     let server = RedisServer::start().unwrap();
     let shop = Shop::on(&server);
@@ -82,26 +120,13 @@ fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
         assert_eq!(*times, 1, "{order}");
     }
 
-    let in_a_body = kills.iter().filter(|bodies| !bodies.is_empty()).count();
-    assert!(
-        in_a_body >= 10,
-        "expected 10 kills during a body, got {in_a_body}"
-    );
-    let after = kills.iter().flatten().filter(|(_, sold)| *sold).count();
-    assert!(
-        after >= 5,
-        "expected 5 kills after a body took from the stock, got {after}"
-    );
-    assert!(
-        seen.found >= 5,
-        "expected 5 orders found in the ledger, got {}",
-        seen.found
-    );
-    assert!(
-        seen.skipped >= 10,
-        "expected 10 skipped deliveries, got {}",
-        seen.skipped
-    );
+    let sold = kills.iter().flatten().filter(|(_, sold)| *sold);
+    Met {
+        in_a_body: kills.iter().filter(|bodies| !bodies.is_empty()).count(),
+        after_a_sale: sold.count(),
+        found: seen.found,
+        skipped: seen.skipped,
+    }
 }
 
 #[test]
@@ -141,9 +166,9 @@ fn a_message_whose_order_is_in_progress_stays_pending_and_is_not_counted() {
     let (order, id) = shop.messages().swap_remove(0);
 
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let idempotency = runtime
-        .block_on(Idempotency::from_url(&server.url()))
-        .unwrap();
+    let builder = runtime.block_on(Idempotency::builder_from_url(&server.url()));
+    let builder = builder.unwrap().deadline(Duration::from_mins(1));
+    let idempotency = builder.build().unwrap();
     let (started, in_progress) = channel();
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let call = idempotency

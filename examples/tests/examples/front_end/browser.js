@@ -70,7 +70,7 @@ const run = new AsyncFunction("seen", "press", "submit", "id", "intent", "renew"
 setTimeout(() => {
   console.error("the scenario does not end");
   process.exit(1);
-}, 60_000);
+}, 300_000);
 
 run(seen, press, submit, id, intent, renew).then(
   () => {

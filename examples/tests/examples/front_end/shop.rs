@@ -45,6 +45,8 @@ pub(crate) struct Shop {
     idempotency: Idempotency,
     pub(crate) store: FaultyStore<MemoryStore>,
     requests: Arc<AtomicUsize>,
+    /// The store works again before this request.
+    heals_at: Arc<AtomicUsize>,
     orders: Arc<AtomicUsize>,
     /// The faults of the next requests. Requests after them reach the service.
     faults: Arc<Mutex<VecDeque<NetworkFault>>>,
@@ -104,7 +106,10 @@ fn problem(code: &str, action: &str) -> (StatusCode, Json<Value>) {
 }
 
 async fn network(State(shop): State<Shop>, request: Request, next: Next) -> Response {
-    shop.requests.fetch_add(1, Ordering::SeqCst);
+    let request_number = shop.requests.fetch_add(1, Ordering::SeqCst) + 1;
+    if request_number == shop.heals_at.load(Ordering::SeqCst) {
+        shop.store.heal();
+    }
     let fault = shop.faults.lock().unwrap().pop_front();
     let page = |status| (status, Html("<h1>nginx</h1>")).into_response();
     match fault {
@@ -145,6 +150,7 @@ impl Shop {
             idempotency: builder.deadline(Duration::from_millis(50)).build().unwrap(),
             store,
             requests: Arc::default(),
+            heals_at: Arc::default(),
             orders: Arc::default(),
             faults: Arc::default(),
         }
@@ -154,6 +160,10 @@ impl Shop {
         let shop = Self::new();
         shop.faults.lock().unwrap().extend(faults);
         shop
+    }
+
+    pub(crate) fn heals_at(&self, request_number: usize) {
+        self.heals_at.store(request_number, Ordering::SeqCst);
     }
 
     pub(crate) async fn has_requests(&self, many: usize) {
