@@ -13,6 +13,7 @@ use url::Url;
 
 use crate::retry::databases::{Server, fresh, insert, payments};
 use crate::retry::{HOUR, MAX_WAIT, Runs, Trouble};
+use support::turns::Turns;
 use support::wire::{Point, Wire};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,18 +82,30 @@ async fn is_unavailable_while_frozen<DB: Server>(
 async fn a_call_that_is_dropped_during_begin_leaves_no_transaction_in_the_pool() {
     let server = PostgresServer::start().unwrap();
     let url = server.database().unwrap();
+    let turns = Turns::before(server.port()).await;
+    let mut through = url.parse::<Url>().unwrap();
+    through.set_port(Some(turns.port())).unwrap();
     let options = || PoolOptions::<Postgres>::new().test_before_acquire(false);
-    let pool = options().max_connections(1).connect(&url).await.unwrap();
+    let pool = options().max_connections(1).connect(through.as_str());
+    let pool = pool.await.unwrap();
     let table = "CREATE TABLE payment (order_no BIGINT NOT NULL)";
     pool.execute(table).await.unwrap();
     is_idle(&pool).await;
     server.pause().unwrap();
+    let before = turns.count();
     let handle = within(MAX_WAIT);
     let call = paying(&handle, 1).run_in_new(&pool, Retry::with_row(), async |_: &mut _| {
         Ok::<_, Trouble>(())
     });
-    let sent = Duration::from_millis(500);
-    timeout(sent, call).await.unwrap_err();
+    let is_sent = async {
+        while turns.count() == before {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = call => panic!("the server has stopped"),
+        () = is_sent => {}
+    }
     server.resume().unwrap();
     pool.execute("INSERT INTO payment VALUES (1)")
         .await
