@@ -27,7 +27,7 @@ fn each_order_is_shipped_once_with_killed_consumers_and_repeated_deliveries() {
     // If this process stands still, the consumers end before it kills them.
     let mut met = Met::default();
     for _ in 0..10 {
-        met.add(ship_each_order_once());
+        met.add(&ship_each_order_once());
         if met.has_all() {
             return;
         }
@@ -49,7 +49,7 @@ struct Met {
 }
 
 impl Met {
-    fn add(&mut self, other: Self) {
+    fn add(&mut self, other: &Self) {
         self.in_a_body += other.in_a_body;
         self.after_a_sale += other.after_a_sale;
         self.found += other.found;
