@@ -81,14 +81,14 @@ event_kinds! {
     TookOver => "took_over", Note, INFO, "the call got a key whose last call did not record its end";
     /// The lease was lost while the body ran.
     Overrun => "overrun", Note, ERROR, "the lease was lost; an equal call may run at the same time";
-    /// Logged once for consecutive failures.
+    /// Logged once for consecutive failures, while the body runs.
     RenewalFailed => "renewal_failed", Note, WARN, "a claim could not be renewed; the renewal is tried again until the lease ends";
     /// The body runs without a claim because of `on_store_error = "run"`, or without the number of its `fence` while the setting
     /// `disabled` is true.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
-    /// The store did not take the outcome within the deadline. The process sends it again for the `ttl`, for an hour at most, and keeps
-    /// the key; [`Unrecorded`](Self::Unrecorded) follows if that fails, too. If the process is killed before, nothing follows, and an
-    /// equal call runs again after the lease.
+    /// The store did not take a success, or an unknown outcome (`hold_err`), within the deadline. The process sends it again for the
+    /// `ttl`, for an hour at most; [`Unrecorded`](Self::Unrecorded) follows if that fails, too. If the process is killed before, nothing
+    /// follows, and an equal call runs again when the claim ends: after the lease, with `release = false` after the `ttl`.
     Unconfirmed => "unconfirmed", Note, WARN, "the outcome of a call is not recorded yet; it is sent again in the background";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";

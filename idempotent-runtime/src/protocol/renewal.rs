@@ -126,7 +126,8 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     let is_first = state.note_failed_renewal();
     lease.schedule(&mut state, due);
     drop(state);
-    // Of a call that has ended, `unconfirmed` says that the store does not take its end.
+    // Of a success that the store does not take, `unconfirmed` is logged. Another end that it does not take frees the key too late, which
+    // is safe.
     if is_first && is_running {
         lease
             .call()
