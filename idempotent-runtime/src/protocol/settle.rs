@@ -59,18 +59,11 @@ pub(crate) fn settle(
             Box::pin(unsettled.end_fence(fence_end)).await;
             return settled;
         }
-        match (settled, &unsettled.end) {
-            // The caller gets its answer now, so duplicates must ask the store from now on. The drop of `unsettled` starts the background
-            // job.
-            (SettleOutcome::Open, Some((lease, ending))) => {
-                lease.leave(None);
-                report_unconfirmed(lease, ending);
-            }
-            _ => {
-                if let Some((lease, ending)) = unsettled.end.take() {
-                    finish(&lease, ending.stored_record(settled));
-                }
-            }
+        if settled == SettleOutcome::Open {
+            // The drop of `unsettled` starts the background job.
+            unsettled.leave();
+        } else if let Some((lease, ending)) = unsettled.end.take() {
+            finish(&lease, ending.stored_record(settled));
         }
         settled
     }
@@ -86,6 +79,8 @@ struct Unsettled {
     end: Option<(Arc<Lease>, Ending)>,
     /// The end was sent at least once, so the store may have applied it.
     was_sent: bool,
+    /// `unconfirmed` was emitted, if the end needs it.
+    is_reported: bool,
 }
 
 impl Unsettled {
@@ -96,11 +91,21 @@ impl Unsettled {
         Self {
             end,
             was_sent: false,
+            is_reported: false,
         }
     }
 }
 
 impl Unsettled {
+    /// The caller gets its answer now, so duplicates must ask the store from now on.
+    fn leave(&mut self) {
+        if let Some((lease, ending)) = &self.end {
+            lease.leave(None);
+            report_unconfirmed(lease, ending);
+            self.is_reported = true;
+        }
+    }
+
     /// Ends the fence of a call that is settled.
     async fn end_fence(mut self, fence_end: Ending) {
         if let Some((lease, ending)) = &mut self.end {
@@ -131,6 +136,7 @@ impl Drop for Unsettled {
             lease,
             ending,
             was_sent: self.was_sent,
+            is_reported: self.is_reported,
         };
         let scheduler = job.lease.scheduler();
         job.lease.renew_until_settled();
@@ -148,6 +154,8 @@ struct SettleJob {
     ending: Ending,
     /// As in [`Unsettled`]: the next send is a resend.
     was_sent: bool,
+    /// As in [`Unsettled`].
+    is_reported: bool,
 }
 
 impl Job for SettleJob {
@@ -159,20 +167,31 @@ impl Job for SettleJob {
         let limit = self.lease.call().shared.deadline();
         let mut until = self.give_up_instant(limit);
         loop {
-            let backoff = Backoff::until(until, limit);
+            let completes = matches!(self.ending, Ending::Complete(_));
+            // The first round ends when a caller would wait no longer, because then the missing record is reported.
+            let round_ends = if completes && !self.is_reported {
+                until.min(Instant::now() + limit)
+            } else {
+                until
+            };
+            let backoff = Backoff::until(round_ends, limit);
             let answer = backoff.attempt(self.ending.send_in_turn(&self.lease)).await;
             if answer.is_err() {
                 // Followers wait for the first answer, because the store still shows them the claim, but for no silent store.
                 self.lease.leave(None);
-                if !self.was_sent {
-                    report_unconfirmed(&self.lease, &self.ending);
-                }
             }
-            let completes = matches!(self.ending, Ending::Complete(_));
             let (lease, ending) = (&self.lease, &mut self.ending);
             let settled = resolve(lease, ending, backoff, answer, self.was_sent).await;
             let was_replaced = completes && matches!(self.ending, Ending::Tombstone(_));
             match settled {
+                SettleOutcome::Open if completes && !self.is_reported => {
+                    // The first answer may be that the claim has gone, and its followers still wait.
+                    self.lease.leave(None);
+                    report_unconfirmed(&self.lease, &self.ending);
+                    self.is_reported = true;
+                    self.was_sent = true;
+                    continue;
+                }
                 // The first round ends early if the store is misconfigured, and a round whose result finds no room. The next round retries.
                 SettleOutcome::Open if !self.was_sent || was_replaced => {
                     self.was_sent = true;

@@ -83,6 +83,60 @@ async fn a_caller_gets_a_success_without_a_record_after_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_that_leaves_while_settling_is_no_reason_for_silence() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let observed = Observed::default();
+    let guarded = observed.on(&Guarded::on(store.clone(), policy()));
+    store.always(Op::Replace, Fault::Hang);
+    let call = guarded.run(1, yielding(Ok(())));
+    timeout(millis(50), call).await.unwrap_err();
+    sleep(secs(5)).await;
+    assert_eq!(unconfirmed(&observed.take()), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_the_background_stores_in_time_is_not_reported() {
+    for (fault, expected) in [
+        (Fault::LoseReply, &["executed"][..]),
+        (Fault::Fail(StoreErrorKind::NotApplied), &["executed"]),
+        (Fault::Fail(StoreErrorKind::Full), &["executed", "not_kept"]),
+    ] {
+        let store = FaultyStore::new(MemoryStore::new());
+        let observed = Observed::default();
+        let in_background = policy().settle(Settle::Background);
+        let guarded = observed.on(&Guarded::on(store.clone(), in_background));
+        store.next(Op::Replace, fault);
+        guarded.run(1, yielding(Ok(()))).await.unwrap();
+        guarded.settled().await;
+        assert_eq!(observed.take(), expected, "{fault:?}");
+        assert_eq!(store.remaining_faults(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_claim_that_the_background_cannot_make_again_is_reported() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let observed = Observed::default();
+    let in_background = policy().settle(Settle::Background);
+    let guarded = observed.on(&Guarded::on(store.clone(), in_background));
+    let body = async {
+        let entry = guarded.entry(1).await.unwrap();
+        let key = guarded.key(1);
+        guarded.store.remove(&key, &entry.value).await.unwrap();
+        store.always(Op::Claim, Fault::Hang);
+        Ok(())
+    };
+    guarded.run(1, body).await.unwrap();
+    sleep(secs(2)).await;
+    assert_eq!(unconfirmed(&observed.take()), 1);
+}
+
+fn unconfirmed(events: &[String]) -> usize {
+    let unconfirmed = |event: &&String| *event == "unconfirmed";
+    events.iter().filter(unconfirmed).count()
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_key_that_is_not_freed_in_time_is_no_lost_record() {
     let store = FaultyStore::new(MemoryStore::new());
     let observed = Observed::default();
