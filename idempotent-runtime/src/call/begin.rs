@@ -314,7 +314,7 @@ impl<P: TransactionPool> Begin<P> {
                 return Ok(());
             }
             Waited::Record(record) => Refusal::from_record(&call, &record, false),
-            Waited::OtherPayload => Refusal::other_payload(&call, began.elapsed()),
+            Waited::OtherPayload(since) => Refusal::other_payload(&call, since.elapsed()),
             Waited::TimedOut => Refusal::still_open(&call, began.elapsed()),
         };
         Err(self.held.refuse(refusal))

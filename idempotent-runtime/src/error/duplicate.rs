@@ -111,8 +111,8 @@ impl Duplicate {
         &self.0.holder
     }
 
-    /// How long ago the call was made, or ended if it is done. If the transaction of an equal call is still open, how
-    /// long this call waited for it. A hint: it compares the clocks of two machines.
+    /// How long ago the call was made, or ended if it is done. If its transaction is still open, how long this call
+    /// has waited for it, or in one process how long it has its row. A hint: it compares the clocks of two machines.
     pub fn age(&self) -> Duration {
         self.0.age
     }

@@ -115,9 +115,10 @@ impl Refusal {
         Error::InProgress(unread(call, waited)).into()
     }
 
-    /// The refusal of a call whose key has a row in a transaction of this process, which is still open, for another payload.
-    pub(crate) fn other_payload(call: &CallContext, waited: Duration) -> Self {
-        Error::PayloadMismatch(unread(call, waited)).into()
+    /// The refusal of a call whose key has a row for another payload, in a transaction of this process, which is still open. `age`: how
+    /// long it has the row.
+    pub(crate) fn other_payload(call: &CallContext, age: Duration) -> Self {
+        Error::PayloadMismatch(unread(call, age)).into()
     }
 
     /// The error of a call that does not read the stored result.
@@ -229,14 +230,14 @@ fn duplicate(
     })
 }
 
-/// The facts about the call that has the key, for a call that has `waited` for its transaction and cannot read its row.
-fn unread(call: &CallContext, waited: Duration) -> Duplicate {
+/// The facts about the call that has the key, for a call that cannot read its row. `age`: how long it has the key, at least.
+fn unread(call: &CallContext, age: Duration) -> Duplicate {
     Duplicate::new(DuplicateFacts {
         site: call.site.clone(),
         state: DuplicateState::Running,
         holder: String::new(),
-        age: waited,
-        retry_after: call.shared.retry_hint(waited),
+        age,
+        retry_after: call.shared.retry_hint(age),
         free_in: None,
         unavailable: None,
         further: None,

@@ -19,8 +19,8 @@ type KeyPlace = (usize, Arc<str>);
 enum Progress {
     /// It has no row: an equal call of another process may have one.
     Claiming,
-    /// It has a row with this payload, in its open transaction.
-    Claimed(Option<Fingerprint>),
+    /// It has a row with this payload, in its open transaction, since this instant.
+    Claimed(Option<Fingerprint>, Instant),
     /// It has ended, and this record has the key.
     Left(Arc<SeenRecord>),
 }
@@ -42,8 +42,8 @@ pub(crate) enum Waited {
     Turn(Turn),
     /// The equal call left this record.
     Record(Arc<SeenRecord>),
-    /// The call with the turn has a row with another payload.
-    OtherPayload,
+    /// The call with the turn has a row with another payload, since this instant.
+    OtherPayload(Instant),
     /// No time remains.
     TimedOut,
 }
@@ -71,7 +71,9 @@ impl Turn {
             match timeout_at(until, answer).await {
                 Ok(Ok(progress)) => match &*progress {
                     Progress::Left(record) => return Waited::Record(Arc::clone(record)),
-                    Progress::Claiming | Progress::Claimed(_) => return Waited::OtherPayload,
+                    Progress::Claimed(_, since) => return Waited::OtherPayload(*since),
+                    // This answers nobody.
+                    Progress::Claiming => {}
                 },
                 // Its turn has ended without a record.
                 Ok(Err(_)) => {}
@@ -87,7 +89,8 @@ impl Turn {
 
     /// Notes that the call has a row with this payload.
     pub(crate) fn note_claimed(&self, payload: Option<Fingerprint>) {
-        self.progress.send_replace(Progress::Claimed(payload));
+        let claimed = Progress::Claimed(payload, Instant::now());
+        self.progress.send_replace(claimed);
     }
 
     /// Ends the turn. The equal calls get `record`, or one of them gets the turn.
@@ -103,7 +106,7 @@ impl Progress {
     fn answers(&self, payload: Option<Fingerprint>) -> bool {
         match self {
             Self::Claiming => false,
-            Self::Claimed(held) => {
+            Self::Claimed(held, _) => {
                 payload.is_some_and(|payload| held.is_some_and(|held| held != payload))
             }
             Self::Left(_) => true,

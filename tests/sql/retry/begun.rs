@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use idempotent_runtime::{Error, GuardedCall, Idempotency};
+use idempotent_runtime::{Duplicate, Error, GuardedCall, Idempotency};
 use idempotent_sql::sql::Retry;
 use sqlx::pool::PoolOptions;
 use sqlx::{Executor as _, PgConnection, Pool, Postgres};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use url::Url;
 
 use crate::retry::databases::{Server, Subject, fresh, insert, payments};
@@ -147,7 +147,12 @@ mod every {
         let (fresh, handle, body) = (fresh::<DB>().await, handle(), Body::default());
         let other = async {
             body.entered.notified().await;
+            let entered = Instant::now();
+            sleep(Duration::from_millis(20)).await;
+            let at_least = entered.elapsed();
             let refused = pay(&handle, &fresh.pool, 9, &body).await.unwrap_err();
+            let age = assert_is_mismatch(&refused).age();
+            assert!(age >= at_least, "{age:?} of {at_least:?}");
             body.go.notify_one();
             refused
         };
@@ -204,9 +209,11 @@ mod every {
         call.run_in_new(pool, Retry::with_row(), body).await
     }
 
-    fn assert_is_mismatch(refused: &Trouble) {
-        let is_mismatch = matches!(refused, Trouble::Guard(Error::PayloadMismatch(_)));
-        assert!(is_mismatch, "{refused}");
+    fn assert_is_mismatch(refused: &Trouble) -> &Duplicate {
+        match refused {
+            Trouble::Guard(Error::PayloadMismatch(duplicate)) => duplicate,
+            other => panic!("{other}"),
+        }
     }
 
     pub(super) async fn all_of_a_conflict_runs_again<DB: Subject>() {
