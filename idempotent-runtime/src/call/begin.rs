@@ -93,9 +93,6 @@ impl<P: TransactionPool> Begin<P> {
         {
             self.wait_for_turn(database).await?;
         }
-        if let Some(turn) = &self.turn {
-            turn.note_begun();
-        }
         loop {
             let span = self.held.call().span.clone();
             let (refusal, record) = match self.begin().instrument(span).await {
@@ -281,6 +278,7 @@ impl<P: TransactionPool> Begin<P> {
     /// Rolls the transaction back. `None`: there is no answer yet. Such a connection is used for no other call before the transaction has
     /// ended: the library closes it, or waits for the answer.
     async fn roll_back(&self, tx: P::Transaction) -> Option<Result<(), P::Error>> {
+        self.note_unclaimed();
         within(self.limit, P::roll_back(tx)).await
     }
 
@@ -354,11 +352,19 @@ impl<P: TransactionPool> Begin<P> {
 
     /// Waits before another attempt. `false`: there is no other.
     async fn pause(&mut self) -> bool {
+        self.note_unclaimed();
         let is_next = self.attempts.pause().await;
         if is_next {
             self.held.renew();
         }
         is_next
+    }
+
+    /// Lets equal calls of this process with another payload wait again: this call may do no work.
+    fn note_unclaimed(&self) {
+        if let Some(turn) = &self.turn {
+            turn.note_unclaimed();
+        }
     }
 
     fn end_turn(&mut self, record: Option<Arc<SeenRecord>>) {

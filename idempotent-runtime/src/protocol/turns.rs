@@ -82,8 +82,8 @@ impl Turn {
         }
     }
 
-    /// Notes that the call begins a transaction, and has no row in it.
-    pub(crate) fn note_begun(&self) {
+    /// Notes that the call has no row: its transaction was not committed.
+    pub(crate) fn note_unclaimed(&self) {
         self.progress.send_replace(Progress::Claiming);
     }
 

@@ -31,6 +31,7 @@ mod every {
         a_call_that_waits_too_long_is_refused
         another_payload_is_refused_while_the_first_call_runs
         a_call_without_a_row_refuses_no_other_payload
+        a_call_that_is_rolled_back_refuses_no_other_payload
         all_of_a_conflict_runs_again
         a_lost_connection_of_another_service_does_not_run_the_body_again
         calls_on_two_databases_are_not_equal
@@ -184,6 +185,33 @@ mod every {
         let (there, (other, equal)) = tokio::join!(pay(&there, &fresh.pool, 5, &body), here);
         assert_eq!((there.unwrap(), equal.unwrap()), (5, 5));
         assert_is_mismatch(&other.unwrap_err());
+    }
+
+    /// Its row is gone, and it may do no work.
+    pub(super) async fn a_call_that_is_rolled_back_refuses_no_other_payload<DB: Subject>() {
+        let (fresh, runs, handle) = (fresh::<DB>().await, Runs::default(), handle());
+        let (failed, body) = (Notify::new(), Body::default());
+        let first = paying(&handle).payload(&5).replay().run_in_new(
+            &fresh.pool,
+            Retry::with_row(),
+            async |tx: &mut DB::Connection| {
+                insert(tx, 7).await?;
+                if runs.one() > 1 {
+                    return Err::<u32, _>(Trouble::Sql(lost()));
+                }
+                let conflict = DB::conflict(&fresh.pool, tx).await;
+                failed.notify_one();
+                Err(Trouble::Sql(conflict))
+            },
+        );
+        body.go.notify_one();
+        let other = async {
+            failed.notified().await;
+            pay(&handle, &fresh.pool, 9, &body).await
+        };
+        let (first, other) = tokio::join!(first, other);
+        first.unwrap_err();
+        assert_eq!((runs.count(), other.unwrap()), (2, 9));
     }
 
     /// The body of a call, which ends when the test says so.
