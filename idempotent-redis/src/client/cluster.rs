@@ -109,18 +109,22 @@ impl Cluster {
         checked
     }
 
-    /// Why the client could not connect: the refusal of a node, or that a node answers late or only now. Otherwise `error`.
+    /// Why the client could not connect: the refusal of a node, or that no node answers. Otherwise `error`.
     async fn refusal(&self, error: RedisError) -> RedisError {
         let mut nodes: FuturesUnordered<_> = self.nodes.iter().map(connect).collect();
-        let mut reason = error;
+        let (mut answers, mut is_silent) = (false, false);
         while let Some(connected) = nodes.next().await {
             match connected {
+                Ok(_) => answers = true,
                 Err(refusal) if !refusal.is_io_error() => return refusal,
-                Err(error) if !is_unanswered(&error) => {}
-                _ => reason = unanswered(),
+                Err(error) => is_silent |= is_unanswered(&error),
             }
         }
-        reason
+        match (answers, is_silent) {
+            (true, _) => late(error),
+            (false, true) => unanswered(),
+            (false, false) => error,
+        }
     }
 
     /// Makes a connection to any node: every node forwards all publications.
@@ -145,6 +149,11 @@ impl Cluster {
             .collect();
         format!("redis cluster {}", nodes.join(", "))
     }
+}
+
+/// The error of the client, which is worth another attempt: a node that answers now may have been too slow for the client.
+fn late(error: RedisError) -> RedisError {
+    io::Error::new(io::ErrorKind::TimedOut, error).into()
 }
 
 fn unanswered() -> RedisError {
@@ -182,4 +191,62 @@ fn with_certificates(
     Err(tls::bad_certificates(
         "need rustls in a cluster: enable the feature `redis-rustls`",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use ::redis::{ErrorKind, IntoConnectionInfo as _};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::client::reason::reason_for;
+
+    /// The error of a client that could connect to none of these nodes.
+    async fn refusal(nodes: &[&TcpListener]) -> RedisError {
+        let nodes = nodes.iter().map(|node| {
+            let at = node.local_addr().expect("an address");
+            let url = format!("redis://{at}");
+            url.into_connection_info().expect("a URL")
+        });
+        let replicas = Replicas {
+            wanted: 0,
+            timeout: Duration::ZERO,
+        };
+        let cluster = Cluster::new(nodes.collect(), &Certificates::default(), replicas);
+        let error = RedisError::from((ErrorKind::Io, "no node", "Connection refused".to_owned()));
+        cluster.expect("a cluster").refusal(error).await
+    }
+
+    async fn node() -> TcpListener {
+        TcpListener::bind("127.0.0.1:0").await.expect("a port")
+    }
+
+    /// Accepts every command of a client that connects.
+    async fn answers(node: &TcpListener) {
+        loop {
+            let (mut client, _) = node.accept().await.expect("a client");
+            let mut read = [0; 1024];
+            while client.read(&mut read).await.is_ok_and(|read| read > 0) {
+                let answers = b"+OK\r\n".repeat(8);
+                client.write_all(&answers).await.expect("a client");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_answers_or_is_silent_is_asked_again() {
+        let (one, other) = (node().await, node().await);
+        let refused = "refused the connection at every node (are the servers running?)";
+        let late = tokio::select! {
+            () = answers(&one) => unreachable!("it accepts clients for ever"),
+            error = refusal(&[&one, &other]) => error,
+        };
+        assert!(is_unanswered(&late));
+        assert_eq!(reason_for(&late).as_deref(), Some(refused));
+        let silent = refusal(&[&one, &other]).await;
+        assert!(is_unanswered(&silent));
+        let expected = "has no node that answers in time (are the servers running?)";
+        assert_eq!(reason_for(&silent).as_deref(), Some(expected));
+    }
 }
