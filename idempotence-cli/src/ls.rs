@@ -58,7 +58,10 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     let headings = ["ENDPOINT", "DIGITS", "STATE", "AGE", "FREE IN", "HOLDER"];
     output.table(headings, &rows)?;
     for (digest, keys) in keys_of_calls(&calls) {
-        note(&format!("One call (`also` {digest}): {}", keys.join(", ")));
+        note(&format!(
+            "Listed keys of one call (`also` {digest}): {}; it may have others",
+            keys.join(", ")
+        ));
     }
     if let Some(next) = next {
         note(&format!("More keys: --after '{next}'"));
@@ -72,7 +75,7 @@ pub(crate) async fn run(access: &Access, args: &Ls, output: &mut Output) -> Resu
     Ok(())
 }
 
-/// The listed keys of each call with `also`, by the digest of all its keys.
+/// The listed keys of each call with `also` that has several of them, by the digest of all its keys.
 fn keys_of_calls(calls: &[ListedCall]) -> BTreeMap<&str, Vec<String>> {
     let mut keys: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for call in calls {
@@ -81,6 +84,7 @@ fn keys_of_calls(calls: &[ListedCall]) -> BTreeMap<&str, Vec<String>> {
             keys.entry(digest).or_default().push(key);
         }
     }
+    keys.retain(|_, keys| keys.len() > 1);
     keys
 }
 

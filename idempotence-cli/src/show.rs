@@ -46,7 +46,7 @@ pub(crate) fn text(peek: &Peek) -> String {
         .fence()
         .map_or_else(String::new, |fence| format!("\nfence     {fence}"));
     let all_keys = peek.keys_digest().map_or_else(String::new, |digits| {
-        format!("\nalso      {digits}: `ls` shows these digits for each key of its call")
+        format!("\nalso      {digits}: `ls --json` shows these digits for each key of its call")
     });
     let steps = match &*peek.steps() {
         [] => String::new(),

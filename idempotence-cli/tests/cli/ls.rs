@@ -6,6 +6,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use idempotence::Release;
+
 use crate::support::{Program, command, mariadb, put_foreign, redis, run, sqlite};
 
 /// `is_exact`: the store lists no more keys than it is asked for.
@@ -61,6 +63,46 @@ fn a_page_of_keys_in_one_state_has_no_more_keys_than_its_limit() {
     let args = ["ls", "--state", "unknown", "--limit", "2", "--json"];
     let page = run(&url, &args).json();
     assert_eq!(page["records"].as_array().unwrap().len(), 2, "{page}");
+}
+
+#[test]
+fn the_keys_of_one_call_are_listed_together() {
+    let url = sqlite();
+    let programs = [Program::on(&url), Program::on(&url)];
+    for (program, from) in programs.iter().zip([1, 3]) {
+        let call = program.idempotency.call("accounts.transfer").key(&from);
+        let call = call.ttl(Duration::from_mins(5)).release(Release::Always);
+        program.begin_call(call.also(&(from + 1)));
+    }
+    programs[0].pay(7);
+    let listed = run(&url, &["ls"]);
+    let together = |line: &&str| line.starts_with("Listed keys of one call (`also` ");
+    let calls: Vec<_> = listed.err.lines().filter(together).collect();
+    assert_eq!(calls.len(), 2, "{}", listed.err);
+    for call in calls {
+        assert_eq!(call.matches("accounts.transfer ").count(), 2, "{call}");
+    }
+    let alone = run(&url, &["ls", "--limit", "1", "--endpoint", "accounts.*"]);
+    assert!(alone.out.contains("accounts.transfer"), "{}", alone.out);
+    assert!(!alone.err.contains("one call"), "{}", alone.err);
+    let listed = run(&url, &["ls", "--json"]).json();
+    let records = listed["records"].as_array().unwrap();
+    let also = |record: &&Value| record["also"].is_string();
+    assert_eq!(records.iter().filter(also).count(), 4, "{listed}");
+
+    let show = ["show", "accounts.transfer", "--key", "1"];
+    let digest = run(&url, &[&show[..], &["--json"]].concat()).json()["also"].clone();
+    assert_eq!(
+        records.iter().filter(|key| key["also"] == digest).count(),
+        2
+    );
+    let shown = run(&url, &show).ok();
+    let expected = format!("also      {}", digest.as_str().unwrap());
+    assert!(shown.contains(&expected), "{shown}");
+    let release = ["release", "accounts.transfer", "--key", "1", "--force"];
+    let released = run(&url, &[&release[..], &["--yes"]].concat()).ok();
+    let expected = "runs when all its keys are free, and repeats the work if it was done\n";
+    assert!(released.ends_with(expected), "{released}");
 }
 
 #[test]

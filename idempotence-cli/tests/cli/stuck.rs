@@ -194,43 +194,6 @@ fn each_release_that_finds_its_key_writes_the_same_fields_for_an_audit() {
 }
 
 #[test]
-fn the_keys_of_one_call_are_listed_together() {
-    let url = sqlite();
-    let programs = [Program::on(&url), Program::on(&url)];
-    for (program, from) in programs.iter().zip([1, 3]) {
-        let call = program.idempotency.call("accounts.transfer").key(&from);
-        let call = call.ttl(LONG).release(Release::Always);
-        program.begin_call(call.also(&(from + 1)));
-    }
-    programs[0].pay(7);
-    let listed = run(&url, &["ls"]);
-    let together = |line: &&str| line.starts_with("One call (`also` ");
-    let calls: Vec<_> = listed.err.lines().filter(together).collect();
-    assert_eq!(calls.len(), 2, "{}", listed.err);
-    for call in calls {
-        assert_eq!(call.matches("accounts.transfer ").count(), 2, "{call}");
-    }
-    let listed = run(&url, &["ls", "--json"]).json();
-    let records = listed["records"].as_array().unwrap();
-    let also = |record: &&Value| record["also"].is_string();
-    assert_eq!(records.iter().filter(also).count(), 4, "{listed}");
-
-    let show = ["show", "accounts.transfer", "--key", "1"];
-    let digest = run(&url, &[&show[..], &["--json"]].concat()).json()["also"].clone();
-    assert_eq!(
-        records.iter().filter(|key| key["also"] == digest).count(),
-        2
-    );
-    let shown = run(&url, &show).ok();
-    let expected = format!("also      {}", digest.as_str().unwrap());
-    assert!(shown.contains(&expected), "{shown}");
-    let release = ["release", "accounts.transfer", "--key", "1", "--force"];
-    let released = run(&url, &[&release[..], &["--yes"]].concat()).ok();
-    let expected = "runs when all its keys are free, and repeats the work if it was done\n";
-    assert!(released.ends_with(expected), "{released}");
-}
-
-#[test]
 fn a_call_that_is_renewed_is_not_released() {
     let url = redis();
     let program = Program::on(&url);
