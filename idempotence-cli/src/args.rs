@@ -92,7 +92,7 @@ pub(crate) enum Command {
     ///
     /// Asks first. Removes only the record that it has shown. A running call is refused, unless two looks show that its holder does
     /// not renew it. The second look is when the key is late: at once for a key that `ls` lists as `late`. A call that has ended is refused.
-    /// Writes one line of JSON to stderr, for an audit, whatever the outcome is, if it has found the key.
+    /// When it ends, it writes one line of JSON to stderr, for an audit, if it has found the key.
     Release(Release),
     /// Prints calls that begin and end, until it is stopped
     ///

@@ -35,15 +35,14 @@ pub(crate) async fn run(
         time: output::time(SystemTime::now()),
         user: std::env::var("USER").ok(),
         outcome: match &ended {
-            Ok(outcome) => *outcome,
-            Err(failure) if failure.code == exit::REFUSED => Outcome::Refused,
-            Err(_) => Outcome::Failed,
+            Ok(outcome) | Err(NotReleased { outcome, .. }) => *outcome,
         },
+        dry_run: args.dry_run,
         forced: args.force,
         record: Shown::of(&peek),
     };
     note(&to_json(&audit)?);
-    let outcome = ended?;
+    let outcome = ended.map_err(|not_released| not_released.failure)?;
     if output.is_json() {
         return output.json(&audit);
     }
@@ -63,11 +62,11 @@ async fn release(
     args: &Release,
     peek: &Peek,
     shown: Instant,
-) -> Result<Outcome, Failure> {
+) -> Result<Outcome, NotReleased> {
     let state = state_of(peek);
     if let (Some(advice), false) = (advice_after_end(state), args.force) {
         let meaning = show::meaning(state);
-        return Err(Failure::refused(format!("{meaning}. {advice}")));
+        return Err(Failure::refused(format!("{meaning}. {advice}")).into());
     }
     if !args.dry_run && !args.yes {
         let question = format!(
@@ -85,11 +84,35 @@ async fn release(
     if args.dry_run {
         return Ok(Outcome::DryRun);
     }
-    if !idempotency.forget(peek).await? {
-        let text = "nothing was removed: the record has changed since it was shown, or has expired";
-        return Err(Failure::refused(text));
+    match idempotency.forget(peek).await {
+        Ok(true) => Ok(Outcome::Released),
+        Ok(false) => {
+            let text =
+                "nothing was removed: the record has changed since it was shown, or has expired";
+            Err(Failure::refused(text).into())
+        }
+        Err(error) => Err(NotReleased {
+            outcome: Outcome::Unknown,
+            failure: error.into(),
+        }),
     }
-    Ok(Outcome::Released)
+}
+
+/// A `release` that has not freed its key, as far as it knows.
+struct NotReleased {
+    outcome: Outcome,
+    failure: Failure,
+}
+
+/// A failure before the removal was sent.
+impl From<Failure> for NotReleased {
+    fn from(failure: Failure) -> Self {
+        let outcome = match failure.code {
+            exit::REFUSED => Outcome::Refused,
+            _ => Outcome::Failed,
+        };
+        Self { outcome, failure }
+    }
 }
 
 /// What to do about a key whose call has ended. `None` if it may be running.
@@ -114,13 +137,14 @@ fn consequence(peek: &Peek) -> &'static str {
     }
 }
 
-/// The line for an audit. Each `release` that has found its key writes one.
+/// The line for an audit. Each `release` that has found its key writes one when it ends.
 #[derive(Serialize)]
 struct Audit {
     event: &'static str,
     time: String,
     user: Option<String>,
     outcome: Outcome,
+    dry_run: bool,
     forced: bool,
     #[serde(flatten)]
     record: Shown,
@@ -137,8 +161,10 @@ enum Outcome {
     DryRun,
     /// Nothing is removed: it would be dangerous, the operator said no, or the record has changed.
     Refused,
-    /// The store or the terminal failed: the record may be removed.
+    /// The store or the terminal failed before the removal was sent, so nothing is removed.
     Failed,
+    /// The store failed at the removal: the record may be removed.
+    Unknown,
 }
 
 /// Looks a second time, when the key is late. Returns whether the key is still taken.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use idempotence::{Error, Release};
 use serde_json::Value;
 
+use crate::audit::audit;
 use crate::support::{LEASE, Program, Ran, command, redis, run, sqlite};
 
 /// The lease of a call that the command does not wait for.
@@ -110,16 +111,6 @@ pub(crate) fn release(url: &str) -> bool {
     true
 }
 
-/// The line for an audit, which is one for each `release` that has found its key.
-#[track_caller]
-fn audit(ran: &Ran) -> Value {
-    let mut lines = ran.err.lines().filter(|line| line.starts_with('{'));
-    let (Some(line), None) = (lines.next(), lines.next()) else {
-        panic!("{}", ran.err);
-    };
-    serde_json::from_str(line).unwrap()
-}
-
 #[test]
 fn a_killed_call_is_found_explained_refused_and_released_on_redis() {
     a_killed_call_is_found_explained_refused_and_released(&redis());
@@ -169,28 +160,6 @@ fn release_says_of_a_call_that_has_ended_what_show_says() {
         assert!(refused.err.contains(&expected), "{}", refused.err);
         assert_eq!(audit(&refused)["outcome"], "refused");
     }
-}
-
-#[test]
-fn each_release_that_finds_its_key_writes_the_same_fields_for_an_audit() {
-    let url = sqlite();
-    Program::on(&url).pay(7);
-    let release = ["release", "orders.pay", "--key", "7"];
-    let fields = [
-        (&["--yes"][..], "refused"),
-        (&["--force"], "refused"),
-        (&["--force", "--dry-run"], "dry_run"),
-        (&["--force", "--yes"], "released"),
-    ];
-    let fields = fields.map(|(options, outcome)| {
-        let line = audit(&run(&url, &[&release[..], options].concat()));
-        assert_eq!(line["outcome"], outcome);
-        let fields = line.as_object().unwrap().keys();
-        fields.cloned().collect::<Vec<_>>()
-    });
-    assert!(fields.iter().all(|line| *line == fields[0]), "{fields:?}");
-    let free = run(&url, &[&release[..], &["--yes"]].concat());
-    assert!(!free.err.contains('{'), "{}", free.err);
 }
 
 #[test]
