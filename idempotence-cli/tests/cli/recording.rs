@@ -9,6 +9,7 @@ use std::time::Duration;
 use idempotence::{Error, Idempotency};
 use idempotence_test_support::log_capture::LogCapture;
 
+use crate::audit::audit;
 use crate::stuck::becomes_late;
 use crate::support::{Program, Ran, command, redis, run, sqlite};
 
@@ -27,7 +28,13 @@ fn the_recording_has_the_words_of_the_command() {
     let listed = run(&url, &["ls"]).ok();
     let shown = run(&url, &["show", "orders.pay", &digits]).ok();
     let args = ["release", "orders.pay", &digits, "--force", "--yes"];
-    let released = run(&url, &args).ok();
+    let released = run(&url, &args);
+    let fields = audit(&released);
+    for field in fields.as_object().unwrap().keys() {
+        let field = format!("\"{field}\":");
+        assert!(recorded.contains(&field), "{field} record it again");
+    }
+    let released = released.ok();
     let headings = listed.lines().next().unwrap().split_whitespace();
     let names = shown.lines().filter_map(|line| line.split("  ").next());
     for words in headings.chain(names).chain(released.lines().last()) {
