@@ -5,6 +5,7 @@ mod broken_fences;
 mod broken_first_free;
 mod broken_listings;
 mod broken_several;
+mod late;
 mod storm;
 mod suite;
 mod wrappers;

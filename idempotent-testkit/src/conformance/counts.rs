@@ -92,8 +92,8 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
     }
 
     // With so many attempts the window would never end if each attempt moved the end only a little.
-    let lives = async |window: Duration| {
-        let (key, sent) = (subject.key(window.as_millis()), Instant::now());
+    let lives = async |subject: Subject, window: Duration| {
+        let (key, sent) = (subject.key("key"), Instant::now());
         subject.count(&key, 0, window).await?;
         let has_ended = async |attempt: u32| {
             let count = subject.count(&key, attempt.into(), window).await?;
@@ -101,14 +101,14 @@ pub(super) async fn later_attempts_do_not_move_the_end_of_the_window(subject: Su
         };
         expires_in_time(&subject, "a window", sent, window, has_ended).await
     };
-    until_measured(SHORT, lives).await
+    until_measured(&subject, SHORT, lives).await
 }
 
 pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
     subject: Subject,
 ) -> Verdict {
-    let lives = async |window: Duration| {
-        let (key, sent) = (subject.key(window.as_millis()), Instant::now());
+    let lives = async |subject: Subject, window: Duration| {
+        let (key, sent) = (subject.key("key"), Instant::now());
         subject.count(&key, 0, window).await?;
         let second = subject.count(&key, 1, window).await?;
         if sent.elapsed() + TOO_EARLY >= window {
@@ -129,7 +129,7 @@ pub(super) async fn the_first_attempt_after_a_window_starts_a_new_window(
         subject.expect_ttl(count.remaining, LONG)?;
         Ok(is_measured)
     };
-    until_measured(SHORT, lives).await
+    until_measured(&subject, SHORT, lives).await
 }
 
 pub(super) async fn a_window_may_be_a_century(subject: Subject) -> Verdict {

@@ -17,13 +17,13 @@ pub(super) const SHORT: Duration = Duration::from_millis(300);
 const LONGEST: Duration = Duration::from_secs(20);
 
 pub(super) async fn a_record_lives_as_long_as_its_ttl(subject: Subject) -> Verdict {
-    let lives = async |ttl: Duration| {
-        let (key, sent) = (subject.key(ttl.as_millis()), Instant::now());
+    let lives = async |subject: Subject, ttl: Duration| {
+        let (key, sent) = (subject.key("key"), Instant::now());
         subject.put(&key, &FIRST, ttl).await?;
         let is_gone = async |_| Ok(subject.get(&key).await?.is_none());
         expires_in_time(&subject, "a record", sent, ttl, is_gone).await
     };
-    until_measured(SHORT, lives).await
+    until_measured(&subject, SHORT, lives).await
 }
 
 pub(super) async fn an_expired_record_is_absent(subject: Subject) -> Verdict {

@@ -1,9 +1,9 @@
 //! Bloom filters. A store without filters passes: it answers `PerhapsSeen` to everything.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idempotent_runtime::store::{BloomFilter, Hint};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::lifetime::until_measured;
 use super::subject::{LONG, Subject, Verdict};
@@ -89,7 +89,7 @@ pub(super) async fn filters_do_not_share_members(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_filter_remembers_a_member_for_its_retention(subject: Subject) -> Verdict {
-    until_measured(SHORT, async |retention| {
+    until_measured(&subject, SHORT, async |subject, retention| {
         remembers(&subject, retention).await
     })
     .await?;
@@ -134,7 +134,7 @@ pub(super) async fn bloom_stats_estimates_the_number_of_members(subject: Subject
 /// Inserts members, and again when most of the retention has passed. Returns whether the machine was quick enough to tell that most of
 /// them were not forgotten too early.
 async fn remembers(subject: &Subject, retention: Duration) -> Result<bool, String> {
-    let filter = filter(subject, &retention.as_millis().to_string(), retention);
+    let filter = filter(subject, "filter", retention);
     // The members are inserted at different times, so that some are at the end of a bucket.
     let mut marked = Vec::new();
     for member in 0..12 {

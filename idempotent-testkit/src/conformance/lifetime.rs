@@ -12,13 +12,16 @@ pub(super) const POLL: Duration = Duration::from_millis(5);
 /// All of them together end within the time limit of a case.
 const ATTEMPTS: u32 = 8;
 
-/// Runs `lives` for `first`, and again for up to 32 times as long, until the machine was quick enough to tell.
+/// Runs `lives` for `first`, and again for up to 32 times as long, until the machine was quick enough to tell. Each attempt has its own
+/// keys, because the attempt before may have left records behind.
 pub(super) async fn until_measured<F: Future<Output = Result<bool, String>>>(
+    subject: &Subject,
     first: Duration,
-    mut lives: impl FnMut(Duration) -> F,
+    mut lives: impl FnMut(Subject, Duration) -> F,
 ) -> Verdict {
     for attempt in 0..ATTEMPTS {
-        if lives(first * 4_u32.pow(attempt).min(32)).await? {
+        let ttl = first * 4_u32.pow(attempt).min(32);
+        if lives(subject.with_new_keys(), ttl).await? {
             return Ok(());
         }
     }

@@ -109,7 +109,7 @@ pub(super) async fn members_may_be_any_bytes(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -> Verdict {
-    let lives = async |retention: Duration| {
+    let lives = async |subject: Subject, retention: Duration| {
         // The members start at different times within the buckets of the store, and their lifetimes overlap.
         let lifetime = move |subject: Subject, racer: usize| async move {
             sleep(retention / 11 * u32::try_from(racer).unwrap_or_default()).await;
@@ -118,7 +118,7 @@ pub(super) async fn a_member_is_remembered_for_the_retention(subject: Subject) -
         let measured = subject.race(RACERS, lifetime).await?;
         Ok(measured.into_iter().all(|is_measured| is_measured))
     };
-    until_measured(RETENTION, lives).await
+    until_measured(&subject, RETENTION, lives).await
 }
 
 pub(super) async fn one_of_many_inserts_wins(subject: Subject) -> Verdict {
@@ -153,7 +153,7 @@ const RETENTION: Duration = Duration::from_millis(400);
 /// Inserts a member, and waits until another owner can insert it: until the store has forgotten it.
 async fn remembered(subject: &Subject, racer: usize, retention: Duration) -> Result<bool, String> {
     let member = format!("member {racer}").into_bytes();
-    let (set, begun) = (subject.key(retention.as_millis()), Instant::now());
+    let (set, begun) = (subject.key("{set}"), Instant::now());
     let added = subject.set_insert(&set, &member, &MINE, retention).await?;
     expect_answer("`set_insert` of a new member", &added, &Claim::Claimed)?;
     let is_gone = async |_| {

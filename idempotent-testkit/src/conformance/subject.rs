@@ -41,6 +41,11 @@ impl Subject {
         Self { store, run }
     }
 
+    /// The same store, with keys that no other attempt of the case has used.
+    pub(super) fn with_new_keys(&self) -> Self {
+        Self::new(Arc::clone(&self.store))
+    }
+
     /// Returns the same key for the same `name`, but another key in each run of each case.
     pub(super) fn key(&self, name: impl fmt::Display) -> String {
         format!("conformance:{:032x}:{name}", self.run)

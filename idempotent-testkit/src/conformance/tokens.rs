@@ -76,8 +76,8 @@ pub(super) async fn an_exchange_does_not_change_the_ttl(subject: Subject) -> Ver
 }
 
 pub(super) async fn an_exchanged_record_expires_at_its_first_time(subject: Subject) -> Verdict {
-    let lives = async |ttl: Duration| {
-        let (key, sent) = (subject.key(ttl.as_millis()), Instant::now());
+    let lives = async |subject: Subject, ttl: Duration| {
+        let (key, sent) = (subject.key("key"), Instant::now());
         subject.put(&key, &FIRST, ttl).await?;
         let swap = subject.exchange(&key, &FIRST, &SECOND).await?;
         if sent.elapsed() + TOO_EARLY >= ttl {
@@ -87,7 +87,7 @@ pub(super) async fn an_exchanged_record_expires_at_its_first_time(subject: Subje
         let is_gone = async |_| Ok(subject.get(&key).await?.is_none());
         expires_in_time(&subject, "an exchanged record", sent, ttl, is_gone).await
     };
-    until_measured(SHORT, lives).await
+    until_measured(&subject, SHORT, lives).await
 }
 
 pub(super) async fn an_exchange_does_not_revive_an_expired_record(subject: Subject) -> Verdict {

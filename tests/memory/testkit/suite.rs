@@ -12,6 +12,7 @@ use crate::testkit::broken_fences::{BrokenFences, FenceMistake};
 use crate::testkit::broken_first_free::{BrokenFirstFree, FirstFreeMistake};
 use crate::testkit::broken_listings::{BrokenListings, ListMistake};
 use crate::testkit::broken_several::{BrokenSeveral, SeveralMistake};
+use crate::testkit::late::LateStore;
 
 /// The cases that this store fails.
 async fn failed<S: Store>(store: impl Fn() -> S) -> BTreeSet<&'static str> {
@@ -171,6 +172,20 @@ async fn a_correct_store_passes() {
             none,
             "{mistake:?}"
         );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_correct_store_passes_after_four_attempts_that_measured_nothing() {
+    for case in [
+        "a_record_lives_as_long_as_its_ttl",
+        "a_member_is_remembered_for_the_retention",
+        "an_exchanged_record_expires_at_its_first_time",
+        "later_attempts_do_not_move_the_end_of_the_window",
+        "the_first_attempt_after_a_window_starts_a_new_window",
+        "a_filter_remembers_a_member_for_its_retention",
+    ] {
+        check(case, async { LateStore::default() }).await;
     }
 }
 
