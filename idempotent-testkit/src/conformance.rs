@@ -107,7 +107,7 @@ macro_rules! __conformance_cases {
                 replace_and_notify_answers_like_replace "`replace_and_notify` changes and answers the same as `replace`"
                 remove_and_notify_answers_like_remove "`remove_and_notify` changes and answers the same as `remove`"
                 a_refused_notifying_change_changes_nothing "`replace_and_notify` and `remove_and_notify` change nothing if another value is stored, or none"
-                a_notifying_change_wakes_subscribers "every receiver of `subscribe` is notified of a later `replace_and_notify` or `remove_and_notify`";
+                a_notifying_change_wakes_subscribers "every receiver of `subscribe` is notified of a later `replace_and_notify` or `remove_and_notify`; it is closed instead only if no more notifications can come, which is rare";
             races:
                 one_of_many_claims_wins "of concurrent claims of a free key exactly one answers `Claimed`"
                 one_of_many_claims_of_an_expired_key_wins "of concurrent claims of an expired key exactly one answers `Claimed`"

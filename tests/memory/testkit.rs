@@ -3,6 +3,7 @@
 mod broken;
 mod broken_fences;
 mod broken_first_free;
+mod broken_hints;
 mod broken_listings;
 mod broken_several;
 mod late;

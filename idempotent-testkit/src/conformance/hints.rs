@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use idempotent_runtime::store::Swap;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::subject::{LONG, LONGER, Subject, Verdict, expect_answer};
 
@@ -84,18 +84,28 @@ pub(super) async fn a_notifying_change_wakes_subscribers(subject: Subject) -> Ve
     if subject.subscribe(&key).await.is_none() {
         return Ok(());
     }
-    // A store may end its subscriptions at any time, for example on a busy machine, so then the case tries again.
-    for attempt in 0..ATTEMPTS {
-        if wakes(&subject, &subject.key(attempt)).await? {
+    // A store may end a subscription, for example when a busy machine loses a connection. Then more attempts must wake than end.
+    let (mut woken, mut ended) = (0, 0);
+    while ended < MOST_ENDED {
+        if wakes(&subject, &subject.key(woken + ended)).await? {
+            woken += 1;
+        } else {
+            ended += 1;
+            sleep(PAUSE).await;
+        }
+        if woken > ended {
             return Ok(());
         }
     }
     Err(format!(
-        "in each of {ATTEMPTS} attempts `subscribe` returned None, or the store closed the receiver instead of notifying it"
+        "in {ended} of {} attempts `subscribe` returned None, or the store closed the receiver instead of notifying it",
+        woken + ended
     ))
 }
 
-const ATTEMPTS: usize = 20;
+const MOST_ENDED: usize = 5;
+/// In this time a store can connect again.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Whether each of two changes wakes all subscribers. `false` if a subscription ends.
 async fn wakes(subject: &Subject, key: &str) -> Result<bool, String> {

@@ -10,7 +10,6 @@ use idempotent_runtime::store::{
     BloomFilter, BloomStats, Claim, Count, Entry, Hint, Key, LocalStore, Swap,
 };
 use idempotent_runtime::{MemoryStore, Store, StoreError};
-use tokio::sync::watch;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
@@ -29,8 +28,6 @@ pub(crate) enum Mistake {
     TtlInWholeSecondsRoundedDown,
     ValuesAreText,
     KeysWithoutCase,
-    NotifyIgnoresExpected,
-    NeverNotifies,
     LookThenInsert,
     OwnMemberIsTaken,
     AnyOwnerRemoves,
@@ -54,7 +51,6 @@ pub(crate) struct BrokenStore {
     store: MemoryStore,
     mistake: Mistake,
     first_values: Mutex<HashMap<String, Bytes>>,
-    listeners: Mutex<HashMap<String, watch::Sender<()>>>,
 }
 
 impl BrokenStore {
@@ -63,7 +59,6 @@ impl BrokenStore {
             store: MemoryStore::new(),
             mistake,
             first_values: Mutex::default(),
-            listeners: Mutex::default(),
         }
     }
 
@@ -85,23 +80,6 @@ impl BrokenStore {
         match self.mistake {
             Mistake::KeysWithoutCase => key.to_lowercase(),
             _ => key.to_owned(),
-        }
-    }
-
-    /// The expected value that a notifying change uses.
-    async fn expected(&self, key: &str, expected: &Bytes) -> Result<Bytes, StoreError> {
-        let stored = self.store.get(key).await?;
-        Ok(match (self.mistake, stored) {
-            (Mistake::NotifyIgnoresExpected, Some(entry)) => entry.value,
-            _ => expected.clone(),
-        })
-    }
-
-    fn notify(&self, key: &str) {
-        let listeners = self.listeners.lock().unwrap();
-        match (self.mistake, listeners.get(key)) {
-            (Mistake::NeverNotifies, _) | (_, None) => {}
-            (_, Some(listeners)) => listeners.send_replace(()),
         }
     }
 
@@ -244,26 +222,6 @@ impl Store for BrokenStore {
         self.store.get(&self.key(key)).await
     }
 
-    async fn replace_and_notify(
-        &self,
-        key: &str,
-        expected: &Bytes,
-        value: &Bytes,
-        ttl: Duration,
-    ) -> Result<Swap, StoreError> {
-        let expected = self.expected(key, expected).await?;
-        let swap = self.replace(key, &expected, value, ttl).await?;
-        self.notify(key);
-        Ok(swap)
-    }
-
-    async fn remove_and_notify(&self, key: &str, expected: &Bytes) -> Result<Swap, StoreError> {
-        let expected = self.expected(key, expected).await?;
-        let swap = self.remove(key, &expected).await?;
-        self.notify(key);
-        Ok(swap)
-    }
-
     async fn exchange(
         &self,
         key: &str,
@@ -322,11 +280,6 @@ impl Store for BrokenStore {
             Mistake::CountsARepeatTwice => self.store.count(key, rand::random(), window).await,
             _ => self.store.count(key, attempt, window).await,
         }
-    }
-
-    async fn subscribe(&self, key: &str) -> Option<watch::Receiver<()>> {
-        let mut listeners = self.listeners.lock().unwrap();
-        Some(listeners.entry(key.to_owned()).or_default().subscribe())
     }
 
     async fn set_insert(

@@ -10,6 +10,7 @@ use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use crate::testkit::broken::{BrokenStore, Mistake};
 use crate::testkit::broken_fences::{BrokenFences, FenceMistake};
 use crate::testkit::broken_first_free::{BrokenFirstFree, FirstFreeMistake};
+use crate::testkit::broken_hints::{BrokenHints, HintMistake};
 use crate::testkit::broken_listings::{BrokenListings, ListMistake};
 use crate::testkit::broken_several::{BrokenSeveral, SeveralMistake};
 use crate::testkit::late::LateStore;
@@ -57,9 +58,6 @@ mistakes! {
         a_record_lives_as_long_as_its_ttl;
     values_as_text_are_found: ValuesAreText fails values_may_be_any_bytes;
     keys_without_case_are_found: KeysWithoutCase fails keys_that_look_alike_are_different;
-    a_notifying_change_without_comparison_is_found: NotifyIgnoresExpected fails
-        a_refused_notifying_change_changes_nothing;
-    a_change_that_never_notifies_is_found: NeverNotifies fails a_notifying_change_wakes_subscribers;
     a_look_then_insert_is_found: LookThenInsert fails one_of_many_inserts_wins;
     an_insert_refused_for_its_own_member_is_found: OwnMemberIsTaken fails a_repeated_insert_gets_the_same_answer;
     a_member_that_any_owner_removes_is_found: AnyOwnerRemoves fails
@@ -113,6 +111,15 @@ mistakes! {
 }
 
 mistakes! {
+    BrokenHints HintMistake
+    a_notifying_change_without_comparison_is_found: NotifyIgnoresExpected fails
+        a_refused_notifying_change_changes_nothing;
+    a_change_that_never_notifies_is_found: NeverNotifies fails a_notifying_change_wakes_subscribers;
+    a_change_that_closes_instead_of_notifying_is_found: ClosesInsteadOfNotifying fails
+        a_notifying_change_wakes_subscribers;
+}
+
+mistakes! {
     BrokenListings ListMistake
     a_listing_that_loses_keys_is_found: LosesTheEndOfAPage fails
         the_pages_of_a_listing_end_and_miss_no_record;
@@ -158,6 +165,7 @@ async fn a_correct_store_passes() {
     assert_eq!(failures(|| async { MemoryStore::new() }).await, []);
     assert_eq!(failed(|| BrokenStore::new(Mistake::None)).await, none);
     assert_eq!(failed(|| BrokenFences::new(FenceMistake::None)).await, none);
+    assert_eq!(failed(|| BrokenHints::new(HintMistake::None)).await, none);
     for mistake in [SeveralMistake::None, SeveralMistake::NotTogether] {
         let failed = failed(|| BrokenSeveral::new(mistake)).await;
         assert_eq!(failed, none, "{mistake:?}");

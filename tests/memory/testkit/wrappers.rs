@@ -9,7 +9,7 @@ use idempotent_runtime::store::{self, Durability, Finding, Level, Swap, async_tr
 use idempotent_runtime::{MemoryStore, Store, StoreErrorKind};
 use tokio::time::{advance, timeout};
 
-use crate::testkit::broken::{BrokenStore, Mistake};
+use crate::testkit::broken_hints::{BrokenHints, HintMistake};
 
 const VALUE: Bytes = Bytes::from_static(b"value");
 const DONE: Bytes = Bytes::from_static(b"done");
@@ -160,7 +160,7 @@ async fn notifying_operations_get_the_faults_of_the_others() {
 
 #[tokio::test]
 async fn wrappers_forward_hints() {
-    let inside: Arc<dyn Store> = Arc::new(BrokenStore::new(Mistake::None));
+    let inside: Arc<dyn Store> = Arc::new(BrokenHints::new(HintMistake::None));
     let store = FaultyStore::new(CountingStore::new(inside));
     let mut hints = store.subscribe("key").await.unwrap();
     store.claim("key", &VALUE, TTL).await.unwrap();
