@@ -89,24 +89,14 @@ pub(super) async fn filters_do_not_share_members(subject: Subject) -> Verdict {
 }
 
 pub(super) async fn a_filter_remembers_a_member_for_its_retention(subject: Subject) -> Verdict {
-    until_measured(&subject, SHORT, async |subject, retention| {
-        remembers(&subject, retention).await
-    })
-    .await?;
-    let filter = filter(&subject, "filter", SHORT);
-    let last = 100;
-    if subject.insert_number(&filter, last).await? == Hint::PerhapsSeen {
-        return Ok(());
-    }
-    // Longer than the filter may remember it.
-    sleep(SHORT * 2).await;
-    match subject.insert_number(&filter, last).await? {
-        Hint::Unseen => Ok(()),
-        Hint::PerhapsSeen => Err(format!(
-            "`bloom_insert` still returned PerhapsSeen {:?} after the last insert, but must have forgotten the member",
-            SHORT * 2
-        )),
-    }
+    let lives = async |subject: Subject, retention: Duration| {
+        let filter = filter(&subject, "filter", retention);
+        if !remembers(&subject, &filter).await? {
+            return Ok(false);
+        }
+        forgets(&subject, &filter).await.map(|()| true)
+    };
+    until_measured(&subject, SHORT, lives).await
 }
 
 pub(super) async fn bloom_stats_estimates_the_number_of_members(subject: Subject) -> Verdict {
@@ -133,19 +123,19 @@ pub(super) async fn bloom_stats_estimates_the_number_of_members(subject: Subject
 
 /// Inserts members, and again when most of the retention has passed. Returns whether the machine was quick enough to tell that most of
 /// them were not forgotten too early.
-async fn remembers(subject: &Subject, retention: Duration) -> Result<bool, String> {
-    let filter = filter(subject, "filter", retention);
+async fn remembers(subject: &Subject, filter: &BloomFilter) -> Result<bool, String> {
+    let retention = filter.retention;
     // The members are inserted at different times, so that some are at the end of a bucket.
     let mut marked = Vec::new();
     for member in 0..12 {
         marked.push((member, Instant::now()));
-        let _ = subject.insert_number(&filter, member).await?;
+        let _ = subject.insert_number(filter, member).await?;
         sleep(retention / 24).await;
     }
     let (members, mut measured) = (marked.len(), 0);
     for (member, marked) in marked {
         sleep((retention * 9 / 10).saturating_sub(marked.elapsed())).await;
-        let hint = subject.insert_number(&filter, member).await?;
+        let hint = subject.insert_number(filter, member).await?;
         let after = marked.elapsed();
         if hint == Hint::Unseen && after < retention {
             return Err(format!(
@@ -155,6 +145,21 @@ async fn remembers(subject: &Subject, retention: Duration) -> Result<bool, Strin
         measured += usize::from(after < retention);
     }
     Ok(measured * 4 >= members * 3)
+}
+
+/// Inserts a member into a filter that is older than its retention, and again when the filter must have forgotten the member.
+async fn forgets(subject: &Subject, filter: &BloomFilter) -> Verdict {
+    let (member, longest) = (100, filter.retention * 2);
+    if subject.insert_number(filter, member).await? == Hint::PerhapsSeen {
+        return Ok(());
+    }
+    sleep(longest).await;
+    match subject.insert_number(filter, member).await? {
+        Hint::Unseen => Ok(()),
+        Hint::PerhapsSeen => Err(format!(
+            "`bloom_insert` still returned PerhapsSeen {longest:?} after the last insert, but must have forgotten the member"
+        )),
+    }
 }
 
 async fn all_perhaps_seen(
