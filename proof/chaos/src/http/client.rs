@@ -26,18 +26,16 @@ pub(super) struct Client {
     pub(super) number: usize,
     pub(super) key: Key,
     pub(super) services: [SocketAddr; 2],
-    /// Whether it disconnects in the middle of some of its first attempts.
-    pub(super) may_disconnect: bool,
     pub(super) random: StdRng,
 }
 
 impl Client {
-    /// Repeats the request until a success.
+    /// Repeats the request until a success. Disconnects in the middle of some of the first attempts.
     pub(super) async fn call(mut self) -> (Answer, Attempts) {
         let mut attempts = Attempts::default();
         let gives_up_at = Instant::now() + GIVES_UP;
         for attempt in 0.. {
-            let disconnects = self.may_disconnect && attempt < 3 && self.random.random_ratio(1, 4);
+            let disconnects = attempt < 3 && self.random.random_ratio(1, 4);
             let patience = if disconnects {
                 Duration::from_millis(self.random.random_range(1..400))
             } else {
@@ -53,12 +51,12 @@ impl Client {
                     409 if response.is_refusal("in_progress") => attempts.in_progress += 1,
                     503 if response.is_refusal("store_unavailable") => {
                         attempts.unavailable += 1;
-                        attempts.last_unavailable = response.made_at;
+                        attempts.last_unavailable = Some(response.refused_at());
                     }
                     // The client does not know whether its order was made, so it sends the same key again.
                     500 if response.is_problem("lease_lost") => {
                         attempts.unavailable += 1;
-                        attempts.last_unavailable = response.made_at;
+                        attempts.last_unavailable = Some(response.refused_at());
                     }
                     _ => return (Answer::Unexpected(response.text()), attempts),
                 },
@@ -71,6 +69,27 @@ impl Client {
         }
         (Answer::None, attempts)
     }
+}
+
+/// Sends the request after a storm. Repeats it only while the store of a busy machine does not answer in time. Also returns when it was
+/// refused for that.
+pub(super) async fn ask(service: SocketAddr, key: Key) -> (Answer, Vec<Micros>) {
+    let (mut refused, gives_up_at) = (Vec::new(), Instant::now() + GIVES_UP);
+    while Instant::now() < gives_up_at {
+        match timeout(PATIENCE, send(service, key)).await {
+            Err(_) => break,
+            Ok(Err(error)) => return (Answer::Unexpected(error.to_string()), refused),
+            Ok(Ok(response)) => match response.status {
+                200..300 => return (response.success(), refused),
+                503 if response.is_refusal("store_unavailable") => {
+                    refused.push(response.refused_at());
+                }
+                _ => return (Answer::Unexpected(response.text()), refused),
+            },
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    (Answer::None, refused)
 }
 
 /// Sends the request on a new connection.
@@ -137,6 +156,11 @@ impl Response {
             response.head.push(line.to_owned());
         }
         Some(response)
+    }
+
+    /// When the service made it. Without its word this is now, so that no refusal remains without a judgement.
+    fn refused_at(&self) -> Micros {
+        self.made_at.unwrap_or_else(now)
     }
 
     /// Whether this is a problem with this code that says when the client may come back.

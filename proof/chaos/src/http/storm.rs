@@ -14,7 +14,7 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
 use super::check::{Received, Rule, Verdict, check};
-use super::client::Client;
+use super::client::{Client, ask};
 use super::process::{ServiceProcess, allow_many_sockets};
 use super::service::{DEADLINE, Guard, Service, body_lasts};
 use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line, now};
@@ -218,7 +218,6 @@ impl Storm {
                 number,
                 key,
                 services,
-                may_disconnect: true,
                 random: random(self.setup.seed, purpose),
             };
             let barrier = Arc::clone(&barrier);
@@ -325,20 +324,13 @@ impl Storm {
         ServiceProcess::start(&self.setup.program, &service, &self.folder).await
     }
 
-    /// Sends a retry of every key to every service, and again if the store of a busy machine does not answer in time.
+    /// Sends a retry of every key to every service.
     async fn ask_again(&self, received: &mut Received) {
         let keys: BTreeSet<Key> = received.storm.iter().map(|(key, _)| *key).collect();
         for key in keys {
             for service in &self.services {
-                let client = Client {
-                    number: 0,
-                    key,
-                    services: [service.address; 2],
-                    may_disconnect: false,
-                    random: random(self.setup.seed, 4),
-                };
-                let (answer, attempts) = client.call().await;
-                let refused = attempts.last_unavailable.map(|at| (key, at));
+                let (answer, refused) = ask(service.address, key).await;
+                let refused = refused.into_iter().map(|at| (key, at));
                 received.unavailable.extend(refused);
                 received.afterwards.push((key, answer));
             }
