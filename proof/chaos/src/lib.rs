@@ -18,5 +18,6 @@ mod probe;
 pub mod proxy;
 pub mod run;
 pub mod servers;
+mod stalls;
 pub mod stored;
 pub mod worker;

@@ -107,6 +107,25 @@ fn a_controller_that_did_not_run_is_no_process_and_excuses_a_late_end_in_the_bac
 }
 
 #[test]
+fn a_store_that_stood_still_for_less_than_half_a_lease_is_no_excuse() {
+    // Each stall is as long as 0.1 s, and ends `every` milliseconds after the one before.
+    let stalls = |count: u64, every: u64| {
+        let history = history()
+            .success(2, PAY, 100, 200)
+            .success(3, PAY, 1900, 2000);
+        (1..=count).fold(history, |history, stall| {
+            let stalled = HistoryEvent::Starved(STORE, 100_000);
+            // The probe and the tasks note the same stall.
+            let history = history.at(200 + stall * every, stalled);
+            history.at(200 + stall * every, stalled)
+        })
+    };
+    assert_eq!(stalls(1, 110).violations(&[2, 3]), [Rule::NoSecondRun; 2]);
+    assert_eq!(stalls(2, 110).violations(&[2, 3]), []);
+    assert_eq!(stalls(3, 410).violations(&[2, 3]), [Rule::NoSecondRun; 2]);
+}
+
+#[test]
 fn two_bodies_at_once_are_found() {
     let both = |history: HistoryBuilder| {
         history

@@ -6,7 +6,8 @@ use std::fmt;
 use super::{RECORDED_WITHIN, STOPS_WITHIN};
 use crate::history::{Answer, Call, HistoryEvent, Key, Line, Micros, NOTED};
 use crate::probe::STORE;
-use crate::worker::{DEADLINE, settles_in_background};
+use crate::stalls;
+use crate::worker::{DEADLINE, LEASE, settles_in_background};
 
 /// Everything that happened in a run.
 #[derive(Debug, Default)]
@@ -63,6 +64,7 @@ impl Timeline {
         let mut traces: HashMap<Call, Trace> = HashMap::new();
         let mut down = None;
         let mut leaderless = None;
+        let mut stalls = Vec::new();
         let mut lines = lines.to_vec();
         lines.sort_by_key(|line| line.at);
         for Line { at, event } in lines {
@@ -95,7 +97,7 @@ impl Timeline {
                 }
                 HistoryEvent::Awake(process) => timeline.process(process).awake = Some(at),
                 HistoryEvent::Starved(STORE, lasted) => {
-                    timeline.delay(None, Some(at.saturating_sub(lasted)), at);
+                    stalls.push((at.saturating_sub(lasted), at));
                 }
                 HistoryEvent::Starved(process, lasted) => {
                     let pause = (at.saturating_sub(lasted), at);
@@ -126,6 +128,10 @@ impl Timeline {
                 | HistoryEvent::ScriptsFlushed
                 | HistoryEvent::Batches(..) => {}
             }
+        }
+        // Shorter stalls cannot end a lease, which is renewed long before its end and has a grace.
+        for (from, to) in stalls::long(stalls, LEASE / 2, LEASE) {
+            timeline.delay(None, Some(from), to);
         }
         for (call, mut trace) in traces {
             let killed = timeline.process(call.process).killed;

@@ -17,6 +17,7 @@ pub use self::figures::Figures;
 use super::service::{DEADLINE, LEASE};
 use crate::history::{Call, HistoryEvent, Key, Line, Micros};
 use crate::probe::STORE;
+use crate::stalls::time_within;
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -297,19 +298,6 @@ impl Traces {
         let killed = self.killed.get(&body.call.process);
         killed.is_some_and(|killed| *killed < at)
     }
-}
-
-/// How much of the time `within` is in these spans, which are in the order of their starts and may overlap.
-fn time_within(spans: &[(Micros, Micros)], within: (Micros, Micros)) -> Micros {
-    let (mut sum, mut counted_to) = (0, within.0);
-    for (start, end) in spans {
-        let (start, end) = ((*start).max(counted_to), (*end).min(within.1));
-        if start < end {
-            sum += end - start;
-            counted_to = end;
-        }
-    }
-    sum
 }
 
 struct Checking<'a> {
