@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::broken::Fault;
 use crate::check::{Verdict, check};
 use crate::child;
-use crate::history::{self, History, HistoryEvent};
+use crate::history::{self, History, HistoryEvent, NOTED};
 use crate::outcome;
 use crate::plan::{self, WorkerFault, random};
 use crate::probe::STORE;
@@ -90,9 +90,10 @@ async fn run_in(folder: PathBuf, setup: Setup) -> io::Result<Outcome> {
         ..
     } = setup;
     let servers = Servers::start(topology, workers, seed, fault, &history).await?;
-    // The proxies run in this process.
     let mut watching = JoinSet::new();
-    watching.spawn(note_late_tasks(Arc::clone(&history), STORE));
+    if topology.has_proxies() {
+        watching.spawn(note_late_tasks(Arc::clone(&history), STORE, NOTED));
+    }
     let run = Arc::new(Run {
         ends: Instant::now() + setup.lasts,
         processes: AtomicU32::new(1),

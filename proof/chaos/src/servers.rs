@@ -60,6 +60,11 @@ impl Topology {
     pub fn loses_writes(self) -> bool {
         matches!(self, Self::Sentinels | Self::Cluster)
     }
+
+    /// Whether requests go through proxies in this process.
+    pub fn has_proxies(self) -> bool {
+        matches!(self, Self::One | Self::MariaDb)
+    }
 }
 
 impl Servers {

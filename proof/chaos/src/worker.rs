@@ -92,7 +92,8 @@ pub async fn run(work: Work) -> io::Result<()> {
     let history = Arc::new(History::open(&work.history, process)?);
     note_panics(&history, process);
     note_starvation(&history, process);
-    tokio::spawn(note_late_tasks(Arc::clone(&history), process));
+    // A body runs beside another one only if its tasks are late for the grace, when its lease ends and when it is dropped.
+    tokio::spawn(note_late_tasks(Arc::clone(&history), process, GRACE / 2));
     let stop = Arc::new(AtomicBool::new(false));
     let answer = Arc::clone(&stop);
     thread::spawn(move || {
@@ -161,14 +162,14 @@ pub(crate) fn note_starvation(history: &Arc<History>, process: u32) {
     });
 }
 
-/// Notes when the tasks of the process run late. A machine that is too busy for all tasks may still run the thread of
+/// Notes when the tasks of the process run later than `least`. A machine that is too busy for all tasks may still run the thread of
 /// [`note_starvation`], which sleeps most of the time.
-pub(crate) async fn note_late_tasks(history: Arc<History>, process: u32) {
+pub(crate) async fn note_late_tasks(history: Arc<History>, process: u32, least: Micros) {
     loop {
         let before = now();
         sleep(Duration::from_millis(10)).await;
         let paused = now() - before;
-        if paused > NOTED {
+        if paused > least {
             history.note(HistoryEvent::Starved(process, paused));
         }
     }

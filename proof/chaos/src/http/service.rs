@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Line, Micros, now};
+use crate::history::{Call, Endpoint, History, HistoryEvent, Key, Line, Micros, NOTED, now};
 use crate::worker::{connect, note_late_tasks, note_panics, note_starvation};
 
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
@@ -101,7 +101,7 @@ pub async fn run(service: Service) -> io::Result<()> {
     let history = Arc::new(History::open(&service.history, process)?);
     note_panics(&history, process);
     note_starvation(&history, process);
-    tokio::spawn(note_late_tasks(Arc::clone(&history), process));
+    tokio::spawn(note_late_tasks(Arc::clone(&history), process, NOTED));
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, mut is_stopped) = watch::channel(());
     let answer = Arc::clone(&stop);
