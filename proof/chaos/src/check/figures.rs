@@ -183,8 +183,12 @@ impl Figures {
         self.lost_in_failovers += other.lost_in_failovers;
     }
 
-    /// The figures below their minimum.
+    /// The figures below their minimum, and the overlaps after pauses if they are too many: also a mistake that blocks its process pauses
+    /// it.
     pub fn below(&self, minimums: &Minimums) -> Vec<String> {
+        let (overlaps, bodies) = (self.overlaps_after_pauses, self.bodies);
+        let too_many = (overlaps * 10 > bodies)
+            .then(|| format!("{overlaps} overlaps after pauses of {bodies} bodies, but at most a tenth proves anything"));
         [
             ("calls", self.calls, minimums.calls),
             ("keys", self.keys, minimums.keys),
@@ -224,6 +228,7 @@ impl Figures {
         .into_iter()
         .filter(|(_, had, minimum)| had < minimum)
         .map(|(what, had, minimum)| format!("{had} {what}, but at least {minimum} are needed"))
+        .chain(too_many)
         .collect()
     }
 }
@@ -321,5 +326,23 @@ impl fmt::Display for Figures {
             writeln!(f, "| {event} | {figure} |")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_which_pauses_excused_too_much_does_not_count() {
+        let below = |overlaps_after_pauses| {
+            let figures = Figures {
+                bodies: 40,
+                overlaps_after_pauses,
+                ..Figures::default()
+            };
+            figures.below(&Minimums::default()).len()
+        };
+        assert_eq!((below(4), below(5)), (0, 1));
     }
 }
