@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 pub use self::figures::Figures;
-use super::service::{DEADLINE, LEASE};
+use super::service::{DEADLINE, GRACE, LEASE};
 use crate::history::{Call, HistoryEvent, Key, Line, Micros};
 use crate::probe::STORE;
-use crate::stalls::time_within;
+use crate::stalls::{Stall, time_within};
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,9 +195,9 @@ struct Traces {
     /// When each process was killed.
     killed: BTreeMap<u32, Micros>,
     /// When a process, or the store, was silent for a long time: from and to.
-    silent: BTreeMap<u32, Vec<(Micros, Micros)>>,
+    silent: BTreeMap<u32, Vec<Stall>>,
     /// The same, for every noted time, in the order of the starts.
-    starved: BTreeMap<u32, Vec<(Micros, Micros)>>,
+    starved: BTreeMap<u32, Vec<Stall>>,
     /// The keys that are not judged.
     not_judged: BTreeSet<Key>,
 }
@@ -285,12 +285,25 @@ impl Traces {
         })
     }
 
-    /// Whether `body` ended without its effect before `at`, and its lease may have ended as well. A slow claim takes most of the
-    /// lease, so the lease counts from the request.
+    /// Whether `body` ended without its effect before `at`, and its lease may have ended as well.
     fn lost_its_lease(&self, key: Key, body: &Started, at: Micros) -> bool {
         let ended = self.ended.get(&(key, body.call));
-        let called = self.called.get(&(key, body.call)).unwrap_or(&body.at);
-        ended.is_some_and(|ended| *ended < at) && called + LEASE <= at
+        ended.is_some_and(|ended| *ended < at) && self.may_be_free(key, body, at)
+    }
+
+    /// Whether the key may be free at `at`, if nothing renewed the claim of `body`. The claim was sent after the request came, and less than
+    /// a lease before the body, because no body starts after its lease, unless its process stood still.
+    fn may_be_free(&self, key: Key, body: &Started, at: Micros) -> bool {
+        let called = *self.called.get(&(key, body.call)).unwrap_or(&body.at);
+        let stood_still = self.starved_within(body.call.process, (called, body.at));
+        let claimed = called.max(body.at.saturating_sub(LEASE + stood_still));
+        claimed + LEASE + GRACE <= at
+    }
+
+    /// How much of this time the process stood still.
+    fn starved_within(&self, process: u32, within: Stall) -> Micros {
+        let starved = self.starved.get(&process);
+        starved.map_or(0, |starved| time_within(starved, within))
     }
 
     /// Whether the process of `body` was killed before `at`.

@@ -24,6 +24,8 @@ use crate::worker::{connect, note_late_tasks, note_panics, note_starvation};
 
 /// The lease of a claim. A killed process blocks its keys for this time and the grace.
 pub const LEASE: Micros = 2_000_000;
+/// The grace after the lease: the shortest possible grace.
+pub(super) const GRACE: Micros = 250_000;
 /// How long a request waits for the store. Longer than a restart of the server takes.
 pub const DEADLINE: Micros = 4_000_000;
 /// The length of the body of a response in bytes.

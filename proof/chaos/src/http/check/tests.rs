@@ -109,7 +109,7 @@ fn a_second_body_needs_a_kill_of_the_first_process() {
 
 #[test]
 fn a_second_body_may_start_when_the_first_has_ended_without_its_effect_and_its_lease_has_ended() {
-    let lease = LEASE / 1000;
+    let lease = (LEASE + GRACE) / 1000;
     let broken = |ended: u64, second: u64| {
         let ended = (ended, HistoryEvent::Ended(call(1), KEY));
         let storm = Storm::default().started(1, 100).at(ended.0, ended.1);
@@ -123,17 +123,37 @@ fn a_second_body_may_start_when_the_first_has_ended_without_its_effect_and_its_l
 
 #[test]
 fn the_lease_of_a_slow_claim_counts_from_its_request() {
-    let lease = LEASE / 1000;
-    let broken = |second: u64| {
+    let lease = (LEASE + GRACE) / 1000;
+    let broken = |started: u64, second: u64| {
         let storm = Storm::default()
             .at(100, HistoryEvent::Called(call(1), KEY))
-            .started(1, 1500)
-            .at(99 + lease, HistoryEvent::Ended(call(1), KEY));
+            .started(1, started)
+            .at(second - 1, HistoryEvent::Ended(call(1), KEY));
         let storm = storm.body(2, second).success(2, second + 20, false);
         storm.broken()
     };
-    assert_eq!(broken(100 + lease), BTreeSet::new());
-    assert_eq!(broken(99 + lease), only(Rule::OneBody));
+    assert_eq!(broken(1500, 100 + lease), BTreeSet::new());
+    assert_eq!(broken(1500, 99 + lease), only(Rule::OneBody));
+    // This request waited for another one, and claimed later.
+    let grace = GRACE / 1000;
+    assert_eq!(broken(5000, 5000 + grace), BTreeSet::new());
+    assert_eq!(broken(5000, 4999 + grace), only(Rule::OneBody));
+}
+
+#[test]
+fn a_body_of_a_process_that_stood_still_may_start_after_its_lease() {
+    let broken = |second: u64| {
+        let storm = Storm::default()
+            .at(100, HistoryEvent::Called(call(1), KEY))
+            .at(3000, HistoryEvent::Starved(1, 100_000))
+            .started(1, 3100)
+            .at(second - 1, HistoryEvent::Ended(call(1), KEY));
+        let storm = storm.body(2, second).success(2, second + 20, false);
+        storm.broken()
+    };
+    let first = 3100 + GRACE / 1000 - 100;
+    assert_eq!(broken(first), BTreeSet::new());
+    assert_eq!(broken(first - 1), only(Rule::OneBody));
 }
 
 #[test]
