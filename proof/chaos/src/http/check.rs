@@ -170,9 +170,9 @@ pub fn check(lines: &[Line], received: &Received) -> Verdict {
 
 /// If the store or a process is silent for this time, a lease may end, or a response may not be stored.
 const LONG_PAUSE: Micros = 1_000_000;
-/// A body starts at most this long after the answer of the store to its claim, also on a busy machine. A body that runs without a claim
-/// starts later: after the deadline.
-const START_DELAY: Micros = 2_000_000;
+/// A body starts at most this long after the answer of the store to its claim, besides the time that its process stands still. A body that
+/// runs without a claim starts later: after the deadline.
+const START_DELAY: Micros = 500_000;
 /// A 503 comes at most this long after the silence: the deadline of a service and a second.
 const REFUSAL_DELAY: Micros = DEADLINE + 1_000_000;
 
@@ -262,12 +262,13 @@ impl Traces {
     /// Whether the store, or the process of a body, became silent between the starts of this body and the next one, or was silent in several
     /// parts of the body's lease. A silence that began before the body is no excuse: a claim needs the store.
     fn saw_silence(&self, bodies: &[Started]) -> bool {
-        let is_silent = |process: u32, from: Micros, to: Micros| {
-            let silent = self.silent.get(&process).map_or(&[][..], Vec::as_slice);
-            let is_after = |start: Micros| from < start + START_DELAY && start < to;
-            silent
-                .iter()
-                .any(|(start, end)| is_after(*start) && from < *end)
+        let is_silent = |process: u32, body: &Started, to: Micros| {
+            let mut silent = self.silent.get(&process).into_iter().flatten();
+            silent.any(|(start, end)| {
+                let stood_still = self.starved_within(body.call.process, (*start, body.at));
+                let is_after = body.at < start + START_DELAY + stood_still;
+                is_after && *start < to && body.at < *end
+            })
         };
         let is_starved = |process: u32, from: Micros, to: Micros| {
             let starved = self.starved.get(&process).into_iter().flatten();
@@ -281,7 +282,7 @@ impl Traces {
             let (from, to) = (two[0].at, two[1].at);
             [STORE, two[0].call.process]
                 .into_iter()
-                .any(|process| is_silent(process, from, to) || is_starved(process, from, to))
+                .any(|process| is_silent(process, &two[0], to) || is_starved(process, from, to))
         })
     }
 

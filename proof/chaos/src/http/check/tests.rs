@@ -188,15 +188,23 @@ fn a_key_is_not_judged_if_its_process_was_silent_in_several_parts_of_the_lease()
 
 #[test]
 fn a_silence_that_began_before_the_first_body_is_no_excuse_for_a_second_body() {
-    let broken = |first| {
+    let storm = |first| {
         // The store is silent from 1000 to 6000 ms.
         let silent = HistoryEvent::Starved(STORE, 5 * LONG_PAUSE);
         let storm = Storm::default().body(1, first).at(6000, silent);
-        storm.body(2, 7000).success(2, 7020, false).broken()
+        storm.body(2, 7000).success(2, 7020, false)
     };
     let delay = START_DELAY / 1000;
-    assert_eq!(broken(1000 + delay), only(Rule::OneBody));
-    assert_eq!(broken(1000 + delay - 1), BTreeSet::new());
+    assert_eq!(storm(1000 + delay).broken(), only(Rule::OneBody));
+    assert_eq!(storm(1000 + delay - 1).broken(), BTreeSet::new());
+    // Two seconds in which the process of the body stood still do not count.
+    let storm = |first, process| {
+        let stood_still = HistoryEvent::Starved(process, 2 * LONG_PAUSE);
+        storm(first).at(3100, stood_still).broken()
+    };
+    assert_eq!(storm(3000 + delay, 1), only(Rule::OneBody));
+    assert_eq!(storm(3000 + delay - 1, 1), BTreeSet::new());
+    assert_eq!(storm(3000 + delay - 1, 2), only(Rule::OneBody));
 }
 
 #[test]
