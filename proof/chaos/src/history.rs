@@ -116,6 +116,8 @@ pub enum HistoryEvent {
     Panicked(u32),
     /// The process has ended by itself.
     Finished(u32),
+    /// The process is killed from now on.
+    Killing(u32),
     /// The process was killed.
     Killed(u32),
     /// The process was paused.

@@ -121,7 +121,8 @@ impl Timeline {
                     timeline.failovers.extend(from.map(|from| (from, at)));
                     timeline.delay(None, from, at);
                 }
-                HistoryEvent::ReplyDropped
+                HistoryEvent::Killing(_)
+                | HistoryEvent::ReplyDropped
                 | HistoryEvent::ReplyCut
                 | HistoryEvent::RequestCut
                 | HistoryEvent::ClientsCut

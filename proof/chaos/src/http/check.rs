@@ -192,7 +192,9 @@ struct Traces {
     called: BTreeMap<(Key, Call), Micros>,
     /// When bodies ended without their effect.
     ended: BTreeMap<(Key, Call), Micros>,
-    /// When each process was killed.
+    /// Before each process was killed.
+    killing: BTreeMap<u32, Micros>,
+    /// When each process was certainly dead.
     killed: BTreeMap<u32, Micros>,
     /// When a process, or the store, was silent for a long time: from and to.
     silent: BTreeMap<u32, Vec<Stall>>,
@@ -223,6 +225,9 @@ impl Traces {
                 }
                 HistoryEvent::Ended(call, key) => {
                     traces.ended.insert((key, call), at);
+                }
+                HistoryEvent::Killing(process) => {
+                    traces.killing.insert(process, at);
                 }
                 HistoryEvent::Killed(process) => {
                     traces.killed.insert(process, at);
@@ -307,10 +312,13 @@ impl Traces {
         starved.map_or(0, |starved| time_within(starved, within))
     }
 
-    /// Whether the process of `body` was killed before `at`.
-    fn was_killed(&self, body: &Started, at: Micros) -> bool {
-        let killed = self.killed.get(&body.call.process);
-        killed.is_some_and(|killed| *killed < at)
+    /// Whether the process of `body` was killed before `at`. While it may be dead or not, another body needs the end of its lease as well.
+    fn was_killed(&self, key: Key, body: &Started, at: Micros) -> bool {
+        let is_before = |kills: &BTreeMap<u32, Micros>| {
+            let kill = kills.get(&body.call.process);
+            kill.is_some_and(|kill| *kill < at)
+        };
+        is_before(&self.killed) || is_before(&self.killing) && self.may_be_free(key, body, at)
     }
 }
 
@@ -324,7 +332,7 @@ impl Checking<'_> {
         for (index, body) in bodies.iter().enumerate() {
             let mut earlier = bodies[..index].iter();
             let is_excused = |other: &&Started| {
-                self.traces.was_killed(other, body.at)
+                self.traces.was_killed(key, other, body.at)
                     || self.traces.lost_its_lease(key, other, body.at)
             };
             if let Some(other) = earlier.find(|other| !is_excused(other)) {

@@ -17,7 +17,7 @@ use super::check::{Received, Rule, Verdict, check};
 use super::client::{Client, ask};
 use super::process::{ServiceProcess, allow_many_sockets};
 use super::service::{DEADLINE, Guard, Service, body_lasts};
-use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line, now};
+use crate::history::{self, Endpoint, History, HistoryEvent, Key, Line};
 use crate::outcome;
 use crate::plan::random;
 use crate::probe::Probe;
@@ -290,10 +290,9 @@ impl Storm {
         let service = &mut self.services[place];
         let port = service.address.port();
         // The process may be dead long before a busy machine runs the next line.
-        let at = now();
+        self.history.note(HistoryEvent::Killing(service.process));
         block_in_place(|| service.kill())?;
-        let event = HistoryEvent::Killed(service.process);
-        self.history.append(&Line { at, event });
+        self.history.note(HistoryEvent::Killed(service.process));
         sleep(DOWN).await;
         self.services[place] = self.start(port).await?;
         Ok(())

@@ -108,6 +108,21 @@ fn a_second_body_needs_a_kill_of_the_first_process() {
 }
 
 #[test]
+fn a_second_body_during_a_kill_needs_the_end_of_the_lease() {
+    let broken = |killing: u64, second: u64| {
+        let storm = Storm::default().started(1, 100);
+        let storm = storm.at(killing, HistoryEvent::Killing(1));
+        let storm = storm.at(9000, HistoryEvent::Killed(1));
+        let storm = storm.body(2, second).success(2, second + 20, false);
+        storm.broken()
+    };
+    let free = 100 + (LEASE + GRACE) / 1000;
+    assert_eq!(broken(200, free), BTreeSet::new());
+    assert_eq!(broken(200, free - 1), only(Rule::OneBody));
+    assert_eq!(broken(free, free), only(Rule::OneBody));
+}
+
+#[test]
 fn a_second_body_may_start_when_the_first_has_ended_without_its_effect_and_its_lease_has_ended() {
     let lease = (LEASE + GRACE) / 1000;
     let broken = |ended: u64, second: u64| {
