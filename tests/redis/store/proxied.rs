@@ -104,8 +104,7 @@ async fn broken<S: Store>(
             let mut result = None;
             // On a slow machine a call may end before the message that the proxy should damage. The next call has more time.
             for attempt in 0..TRIES {
-                let deadline = case.deadline * 2_u32.pow(attempt);
-                let (traffic, found) = Case { deadline, ..case }.check(make).await;
+                let (traffic, found) = case.with_time(2_u32.pow(attempt)).in_time(make).await;
                 if traffic.fault_applied || found.is_some() {
                     result = Some(found);
                     break;
@@ -137,7 +136,7 @@ async fn learn<S: Store>(clean: Case, make: fn(RedisStore) -> S) -> Traffic {
     let mut least: Option<Traffic> = None;
     let mut reason = None;
     for _ in 0..if clean.plan.is_long { 2 } else { TRIES } {
-        let (traffic, wrong) = clean.check(make).await;
+        let (traffic, wrong) = clean.in_time(make).await;
         if wrong.is_none() && least.is_none_or(|least| traffic.replies < least.replies) {
             least = Some(traffic);
         }
