@@ -19,8 +19,8 @@ use crate::store::load::Load;
 use crate::store::nodes::connected_among_others;
 use crate::store::replicas::runs_only_with_replicas;
 use crate::store::servers::{
-    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, answer_to_removal, assert_works, chain,
-    connection_to, key, kind, send,
+    DONE, LEAST, MAX_WAIT, TTL, VALUE, add_user, assert_works_in_cluster, chain, connection_to,
+    key, kind, removed_in_cluster, send,
 };
 use crate::store::waiting::assert_waiting_call_is_woken;
 
@@ -127,7 +127,7 @@ async fn one_node_of_the_url_is_enough_to_find_the_others() {
         let url = node.replace("redis://", "redis-cluster://127.0.0.1:1,");
         let store = RedisStore::connect(&url).await.unwrap();
         for _ in 0..20 {
-            assert_works(&store).await;
+            assert_works_in_cluster(&store).await;
         }
     }
 }
@@ -152,7 +152,7 @@ async fn connecting_succeeds_if_one_node_refuses() {
     for parameters in ["", "/?protocol=3"] {
         let url = format!("{url}{parameters}");
         let store = RedisStore::connect(&url).await.expect(parameters);
-        assert_works(&store).await;
+        assert_works_in_cluster(&store).await;
     }
 }
 
@@ -356,8 +356,7 @@ async fn a_moving_slot_is_followed() {
             let completion = store.replace(free, &VALUE, &DONE, TTL).await.unwrap();
             assert_eq!(completion, Swap::Done);
             assert_eq!(store.get(free).await.unwrap().unwrap().value, DONE);
-            let removal = answer_to_removal(store.remove(free, &DONE)).await;
-            assert_eq!(removal, Swap::Done);
+            removed_in_cluster(store.remove(free, &DONE)).await;
         }
     };
     check().await;
@@ -367,8 +366,7 @@ async fn a_moving_slot_is_followed() {
     check().await;
     moving.finish().unwrap();
     check().await;
-    let removal = answer_to_removal(other.remove(held, &VALUE)).await;
-    assert_eq!(removal, Swap::Done);
+    removed_in_cluster(other.remove(held, &VALUE)).await;
 }
 
 #[tokio::test]
@@ -377,7 +375,7 @@ async fn scripts_are_sent_again_after_a_script_flush_of_the_nodes() {
     let store = RedisStore::connect(&cluster.url()).await.unwrap();
     for _ in 0..3 {
         for _ in 0..10 {
-            assert_works(&store).await;
+            assert_works_in_cluster(&store).await;
         }
         for node in cluster.nodes() {
             send(node, cmd("SCRIPT").arg("FLUSH")).await;
@@ -392,7 +390,7 @@ async fn the_documented_permissions_are_enough_in_a_cluster() {
     let url = cluster.url().replace("://", "://least:s3cret@");
     let store = RedisStore::connect(&url).await.unwrap();
     for _ in 0..20 {
-        assert_works(&store).await;
+        assert_works_in_cluster(&store).await;
     }
     let wrong = url.replace("s3cret", "wr0ng");
     let error = RedisStore::connect(&wrong).await.unwrap_err();
@@ -417,7 +415,7 @@ async fn a_deleted_user_is_a_misconfiguration_until_it_is_created_again() {
     each(&shop).await;
     let url = cluster.url().replace("://", "://shop:s3cret@");
     let store = RedisStore::connect(&url).await.unwrap();
-    assert_works(&store).await;
+    assert_works_in_cluster(&store).await;
     each(&["DELUSER", "shop"]).await;
     let deadline = Instant::now() + MAX_WAIT;
     while kind(store.get("key").await) != StoreErrorKind::Misconfigured {

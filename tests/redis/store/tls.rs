@@ -10,7 +10,9 @@ use idempotent_redis::redis::{cmd, from_redis_value};
 use idempotent_runtime::StoreErrorKind;
 
 use crate::store::nodes::connections;
-use crate::store::servers::{MAX_WAIT, assert_works, chain, connected_by, send};
+use crate::store::servers::{
+    MAX_WAIT, assert_works, assert_works_in_cluster, chain, connected_by, send,
+};
 use crate::store::waiting::assert_waiting_call_is_woken;
 
 mod suite {
@@ -126,13 +128,13 @@ async fn a_cluster_speaks_tls() {
     let url = server.url().replace("rediss", "rediss-cluster");
     if cfg!(feature = "redis-rustls") {
         let here = connected_by(&trusting(&server), &url).await;
-        assert_works(&here).await;
+        assert_works_in_cluster(&here).await;
         // Operations go straight to the node over a second connection.
         while connections(&server).await < 2 {
             assert!(Instant::now() < deadline, "the store must know its node");
-            assert_works(&here).await;
+            assert_works_in_cluster(&here).await;
         }
-        assert_works(&here).await;
+        assert_works_in_cluster(&here).await;
         let there = connected_by(&trusting(&server), &url).await;
         assert_waiting_call_is_woken(here, there, &[server]).await;
     } else {
