@@ -33,20 +33,21 @@ mod suite_in_batches {
 }
 
 /// Without batches the client of the cluster sends every operation, and sends it again if its node is silent for half a second. A
-/// repeated removal finds nothing. So a case that failed while a node of a busy machine was silent is repeated alone.
+/// repeated removal finds nothing. So a case that failed for that, while a node of a busy machine was silent, is repeated alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_suite_passes_without_batches() {
     let url = format!("{}/?batch=false", shared_cluster().url());
     let store = RedisStore::connect(&url).await.unwrap();
     let suite = conformance::failures(async || store.clone());
     let (failures, mut silence) = with_longest_silence(suite).await;
-    let deadline = Instant::now() + MAX_WAIT;
     for failure in failures {
-        let mut passed = false;
+        let removes = failure.case.contains("remov") || failure.message.contains("Absent");
+        assert!(removes, "{failure}");
+        let (mut passed, mut repeated) = (false, 0);
         while !passed {
             let was_silent = silence > Duration::from_millis(300);
-            let may_repeat = was_silent && Instant::now() < deadline;
-            assert!(may_repeat, "{silence:?}: {failure}");
+            assert!(was_silent && repeated < 3, "{silence:?}: {failure}");
+            repeated += 1;
             let alone = conformance::check(failure.case, ready(store.clone()));
             let (alone, longest) = with_longest_silence(tokio::spawn(alone)).await;
             (passed, silence) = (alone.is_ok(), longest);
@@ -260,7 +261,7 @@ pub(crate) async fn assert_is_not_delayed(ask: impl AsyncFn(), control: impl Asy
         if worst < Duration::from_secs(1) + unharmed {
             return;
         }
-        assert!(tries < 20, "{worst:?}");
+        assert!(tries < 6, "{worst:?}");
     }
 }
 
