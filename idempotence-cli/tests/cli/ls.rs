@@ -87,7 +87,7 @@ fn the_keys_of_one_call_are_listed_together() {
     assert!(!alone.err.contains("one call"), "{}", alone.err);
     let listed = run(&url, &["ls", "--json"]).json();
     let records = listed["records"].as_array().unwrap();
-    let also = |record: &&Value| record["also"].is_string();
+    let also = |record: &&serde_json::Value| record["also"].is_string();
     assert_eq!(records.iter().filter(also).count(), 4, "{listed}");
 
     let show = ["show", "accounts.transfer", "--key", "1"];

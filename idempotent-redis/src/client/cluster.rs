@@ -237,14 +237,15 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_answers_or_is_silent_is_asked_again() {
         let (one, other) = (node().await, node().await);
+        let both = [&one, &other];
         let refused = "refused the connection at every node (are the servers running?)";
         let late = tokio::select! {
             () = answers(&one) => unreachable!("it accepts clients for ever"),
-            error = refusal(&[&one, &other]) => error,
+            error = refusal(&both) => error,
         };
         assert!(is_unanswered(&late));
         assert_eq!(reason_for(&late).as_deref(), Some(refused));
-        let silent = refusal(&[&one, &other]).await;
+        let silent = refusal(&both).await;
         assert!(is_unanswered(&silent));
         let expected = "has no node that answers in time (are the servers running?)";
         assert_eq!(reason_for(&silent).as_deref(), Some(expected));

@@ -54,7 +54,7 @@ impl BrokenHints {
             HintMistake::NeverNotifies => {}
             // The old sender is dropped.
             HintMistake::ClosesInsteadOfNotifying if at % 3 != 2 => {
-                *sender = watch::Sender::default()
+                *sender = watch::Sender::default();
             }
             _ => {
                 sender.send_replace(());

@@ -45,7 +45,7 @@ async fn the_suite_passes_without_batches() {
         assert!(removes, "{failure}");
         let (mut passed, mut repeated) = (false, 0);
         while !passed {
-            let was_silent = silence > Duration::from_millis(300);
+            let was_silent = silence > Duration::from_millis(100);
             assert!(was_silent && repeated < 3, "{silence:?}: {failure}");
             repeated += 1;
             let alone = conformance::check(failure.case, ready(store.clone()));

@@ -96,7 +96,9 @@ async fn make_calls(
             Err(error) => refusals.push(Refusal {
                 code: error.code(),
                 text: chain(&error),
-                after: begun.elapsed().saturating_sub(stalls.sum() - stood_still),
+                after: begun
+                    .elapsed()
+                    .saturating_sub(stalls.sum().saturating_sub(stood_still)),
             }),
         }
     }
