@@ -117,6 +117,7 @@ impl Refusal {
 
     /// The refusal of a call whose key has a row for another payload, in a transaction of this process, which is still open. `age`: how
     /// long it has the row.
+    #[cfg(feature = "sql")]
     pub(crate) fn other_payload(call: &CallContext, age: Duration) -> Self {
         Error::PayloadMismatch(unread(call, age)).into()
     }
