@@ -43,14 +43,14 @@ impl Server for MySql {
 }
 
 /// A store on a pool whose sessions wait long for locks, unless `settings` say otherwise.
-async fn patient<DB: Fresh>(url: &str, settings: &'static [&'static str]) -> SqlStore<DB> {
+async fn with_settings<DB: Fresh>(url: &str, settings: &'static [&'static str]) -> SqlStore<DB> {
     SqlStore::new(DB::pool(url, settings).await)
 }
 
 async fn a_row_that_the_application_has_locked_delays_only_its_own_change<DB: Server>() {
     let url = DB::url();
     let other = narrow::<DB>(&url).await;
-    let store = patient::<DB>(&url, &[]).await;
+    let store = with_settings::<DB>(&url, &[]).await;
     let keys: Vec<_> = (0..50).map(|key| format!("free {key}")).collect();
     for is_claim in [true, false] {
         if is_claim {
@@ -110,7 +110,7 @@ async fn a_statement_timeout_ends_only_the_change_that_waits<DB: Server>() {
 async fn only_the_change_that_waits_ends<DB: Server>(timeout: &'static [&'static str]) -> bool {
     let url = DB::url();
     let other = narrow::<DB>(&url).await;
-    let store = patient::<DB>(&url, timeout).await;
+    let store = with_settings::<DB>(&url, timeout).await;
     leave_expired(&store, "locked").await;
     let mut locking = other.pool().begin().await.unwrap();
     DB::lock(&mut locking).await;
