@@ -75,6 +75,8 @@ mod on_this_thread {
         DeadlineFromReply,
         /// The renewal stops when the body returns, not when its end is recorded.
         RenewalStopsAtBodyEnd,
+        /// The process forgets an outcome that the store has not taken in time.
+        ForgetsUnrecorded,
         /// A follower trusts an answer that is older than itself.
         OldAnswerBelieved,
         /// A follower waits forever for a leader that is not polled any more.

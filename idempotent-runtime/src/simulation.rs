@@ -21,7 +21,7 @@
 //! | [`batching`], [`batch_in_flight`] | the engine of batches in a process, and its connections; a batch on its way |
 //! | [`caller`], [`slots`], [`run`] | one call; the processes of a run; one run, and what is true after it |
 //! | [`tokens`] | the tokens of a run, and who redeems them |
-//! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`] | what happened; what is promised; whether the promises were kept |
+//! | [`history`], [`promise`], [`check`], [`spans`], [`returned`], [`in_batches`], [`redemptions`], [`fenced`], [`remembered`] | what happened; what is promised; whether the promises were kept |
 //! | [`drops`] | calls that are dropped at each of their polls and in each millisecond, while their operations are in batches |
 //! | [`crossing`], [`stepped`] | calls with two keys, which cross; calls with steps |
 //! | [`permits`] | calls of which several hold a key |
@@ -68,6 +68,7 @@ mod op;
 mod permits;
 mod promise;
 mod redemptions;
+mod remembered;
 mod returned;
 mod run;
 mod server;

@@ -48,5 +48,6 @@ mod stuck;
 mod together;
 mod tokens;
 mod unknown_outcome;
+mod unrecorded;
 mod waiting;
 mod without_the_macro;

@@ -195,6 +195,14 @@ impl Progress {
                 self.behind_asking(lease.call(), due + limit / 20, now)
             }
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
+            // The leader knows the outcome, also after its record has expired.
+            Phase::Unrecorded(outcome) => {
+                let refusal = Refusal::from_record(lease, outcome, false);
+                match self.limits.waits_until(lease.call(), &refusal) {
+                    Some(until) => FollowStep::Wait(until),
+                    None => FollowStep::Refuse(refusal),
+                }
+            }
             // The leader is no longer polled. Its record has expired, or expires soon.
             _ if good_until <= now => FollowStep::StopFollowing,
             // The leader has the key.

@@ -14,8 +14,9 @@
 //! | is refused for its token, or dropped while it redeems it | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
 //! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
 //! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
-//! | ends, and its caller gets the answer because the deadline is over | when the caller gets it (`settle::settle`) | nothing |
-//! | ends, and its caller gets the answer because of `settle = "background"` | when its end is stored, or its first send fails (`settle`) | the done record, if there is one |
+//! | ends, and the store does not take its outcome in time | when its outcome is stored, or never will be (`settle`); its duplicates get the outcome before | the done record, if it is stored |
+//! | ends without an outcome, and its caller gets the answer because the deadline is over | when the caller gets it (`settle::settle`) | nothing |
+//! | ends without an outcome with `settle = "background"` | when its end is stored, or its first send fails (`settle`) | nothing |
 //! | is dropped in its body | at once, or after its key is freed or its claim is marked (`held`, `settle`, `mark`) | nothing |
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |

@@ -39,7 +39,7 @@ impl Lease {
     /// Renews the lease of a call whose end is not stored yet.
     pub(crate) fn renew_until_settled(self: &Arc<Self>) {
         let mut state = self.in_flight().state();
-        if matches!(state.phase(), Phase::Settling) {
+        if state.is_settling() {
             self.start_renewal(&mut state);
         }
     }
@@ -70,10 +70,10 @@ impl Scheduled for Lease {
                 self.lose(state, NOT_IN_TIME);
                 return None;
             }
-            Phase::Settling if now >= good_until || state.hold_until().is_some() => return None,
-            Phase::Settling if mutation!(RenewalStopsAtBodyEnd) => return None,
-            Phase::Running | Phase::Settling => {}
-            _ => return None,
+            Phase::Running => {}
+            _ if !state.is_settling() || now >= good_until => return None,
+            _ if state.hold_until().is_some() || mutation!(RenewalStopsAtBodyEnd) => return None,
+            _ => {}
         }
         if now >= state.since() + self.call().times.renew_for {
             self.schedule(&mut state, good_until);
@@ -92,7 +92,7 @@ async fn renew(lease: Arc<Lease>, good_until: Instant) {
     let mut state = lease.in_flight().state();
     let is_running = match state.phase() {
         Phase::Running => true,
-        Phase::Settling if state.hold_until().is_none() => false,
+        _ if state.is_settling() && state.hold_until().is_none() => false,
         // The store may have applied this renewal after the end of the call, so the end is sent again.
         _ => {
             let hold = state.hold_until().map(Ending::SetExpiry);

@@ -7,13 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
+use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
+use crate::protocol::state::Phase;
 use crate::protocol::{fence, kept_claim, steps_end};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
@@ -97,10 +100,10 @@ impl Unsettled {
 }
 
 impl Unsettled {
-    /// The caller gets its answer now, so duplicates must ask the store from now on.
+    /// The caller gets its answer now.
     fn leave(&mut self) {
         if let Some((lease, ending)) = &self.end {
-            lease.leave(None);
+            leave_unsettled(lease, ending);
             report_unconfirmed(lease, ending);
             self.is_reported = true;
         }
@@ -178,7 +181,7 @@ impl Job for SettleJob {
             let answer = backoff.attempt(self.ending.send_in_turn(&self.lease)).await;
             if answer.is_err() {
                 // Followers wait for the first answer, because the store still shows them the claim, but for no silent store.
-                self.lease.leave(None);
+                leave_unsettled(&self.lease, &self.ending);
             }
             let (lease, ending) = (&self.lease, &mut self.ending);
             let settled = resolve(lease, ending, backoff, answer, self.was_sent).await;
@@ -186,7 +189,7 @@ impl Job for SettleJob {
             match settled {
                 SettleOutcome::Open if completes && !self.is_reported => {
                     // The first answer may be that the claim has gone, and its followers still wait.
-                    self.lease.leave(None);
+                    leave_unsettled(&self.lease, &self.ending);
                     report_unconfirmed(&self.lease, &self.ending);
                     self.is_reported = true;
                     self.was_sent = true;
@@ -348,6 +351,25 @@ async fn complete_with_fallback(
         }
         answer => answer,
     })
+}
+
+/// Duplicates wait no longer for the end of the call. They get its outcome until the lease is finished, or ask the store if there is no
+/// outcome.
+fn leave_unsettled(lease: &Lease, ending: &Ending) {
+    let state = lease.in_flight().state();
+    match (ending, state.phase()) {
+        (Ending::Complete(_), Phase::Unrecorded(_)) => {}
+        // A body that ran without the store is still `Running`. A call that has lost its lease has left.
+        (Ending::Complete(outcome), Phase::Settling | Phase::Running)
+            if !mutation!(ForgetsUnrecorded) =>
+        {
+            InFlight::set_phase_in(state, Phase::Unrecorded(seen(lease, outcome)));
+        }
+        _ => {
+            drop(state);
+            lease.leave(None);
+        }
+    }
 }
 
 /// Reports an outcome that is not recorded yet. If the process is killed now, no other event follows.

@@ -56,6 +56,8 @@ pub(crate) enum Phase {
     Running,
     /// The body has returned. The lease is renewed until the end of the call is in the store.
     Settling,
+    /// As `Settling`, but the store has not taken the outcome in time. Duplicates get this record, which the store does not have yet.
+    Unrecorded(Arc<SeenRecord>),
     /// The body was dropped. The lease is no longer renewed, and the removal of the record, if any, is in flight.
     Dropped,
     /// The lease was lost while the body ran, for this reason.
@@ -131,6 +133,11 @@ impl State {
 
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self.phase, Phase::Lost(_))
+    }
+
+    /// Whether the body has returned, and the end of the call is not in the store.
+    pub(crate) fn is_settling(&self) -> bool {
+        matches!(self.phase, Phase::Settling | Phase::Unrecorded(_))
     }
 
     /// The view of a duplicate.

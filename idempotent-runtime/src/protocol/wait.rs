@@ -303,6 +303,7 @@ impl Waiter {
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
+            Phase::Unrecorded(record) => return Some(self.refusal(&record, false)),
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())

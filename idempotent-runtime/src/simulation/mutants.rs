@@ -8,7 +8,7 @@ use super::promise::{
     AFTER_LEASE, BACK_BEFORE_FREE, BODY_HAS_TOKEN, DONE_STAYS, ENDED_BEFORE_FREE, ENDS, EXPIRES,
     FENCE_GROWS, FENCE_STAYS, IN_ORDER, IN_TIME, KEY_STAYS, LATE_WRITE, NO_FAULT, NO_STUCK,
     NO_TASK, NOT_SENT, ONCE, ONE_BODY, ONE_OF_A_KEY, ONLY_RENEWALS, OVERTAKEN, OWN_ANSWER,
-    OWN_CLAIM, OWN_RECORD, RECORDED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, STEP_KEPT,
+    OWN_CLAIM, OWN_RECORD, RECORDED, REMEMBERED, RENEWED, SEES_DEAD, STAYS_EXPIRED, STAYS_USED, STEP_KEPT,
     STEP_RUNS, TAKEN_BACK, TRUE_ANSWER, TRUE_DENIAL, USABLE,
 };
 use crate::mutation::Mutation;
@@ -85,7 +85,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// The mutants that calls with one key find.
-    pub(super) const ALL: [Self; 49] = [
+    pub(super) const ALL: [Self; 50] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -102,6 +102,7 @@ impl Mutant {
         Self::FailsOpen,
         Self::InEngine(Mutation::DeadlineFromReply),
         Self::InEngine(Mutation::RenewalStopsAtBodyEnd),
+        Self::InEngine(Mutation::ForgetsUnrecorded),
         Self::InEngine(Mutation::OldAnswerBelieved),
         Self::InEngine(Mutation::FrozenLeaderFollowed),
         Self::InEngine(Mutation::HoldFreesKey),
@@ -202,6 +203,7 @@ fn breaks(mistake: Mutation) -> &'static [&'static str] {
         Mutation::LateAnswerAccepted => &[OWN_CLAIM],
         Mutation::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
         Mutation::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
+        Mutation::ForgetsUnrecorded => &[REMEMBERED],
         Mutation::FrozenLeaderFollowed => &[IN_TIME, ENDS],
         // The callers may get the answers of other kinds of operations.
         Mutation::ShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],

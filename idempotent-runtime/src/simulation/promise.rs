@@ -33,6 +33,8 @@ pub(super) const STEP_RUNS: &str = "no step is skipped that was done before the 
 pub(super) const DONE_STAYS: &str = "a done record stays";
 pub(super) const OWN_RECORD: &str = "only its own call changes a record";
 pub(super) const RENEWED: &str = "a claim is renewed until its end is recorded";
+pub(super) const REMEMBERED: &str =
+    "a process runs no body while it knows an outcome that the store has not taken";
 pub(super) const RECORDED: &str = "a success is recorded, or reported as unrecorded";
 pub(super) const TRUE_ANSWER: &str = "the answer to a call was true at some time during the call";
 pub(super) const IN_TIME: &str = "every call ends in time";

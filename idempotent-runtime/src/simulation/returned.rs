@@ -77,6 +77,18 @@ impl Checks<'_> {
                 || self.stops.iter().any(|(stopped, from, until)| {
                     *stopped == process && *from <= at && *until >= made
                 });
+        // Its process gives the outcome of a call to duplicates before the store has it.
+        let knows = |ends: &[BodyEnd], which: &dyn Fn(CallId) -> bool| {
+            (0..self.calls.len()).map(CallId).any(|other| {
+                let seen = self.call(other);
+                other != call
+                    && self.call_plan(other).key == key
+                    && seen.process == process
+                    && !seen.recorded
+                    && seen.ended.is_some_and(|ended| ends.contains(&ended.1))
+                    && which(other)
+            })
+        };
         let is_true = match returned {
             Returned::Value(value) if value == call => own_body == Some(BodyEnd::Success),
             Returned::Value(value) => {
@@ -86,7 +98,9 @@ impl Checks<'_> {
                     .is_some_and(|ended| ended.1 == BodyEnd::Success);
                 success
                     && !self.differ(call, value)
-                    && (was_stored(Some(true), &is_source) || frozen)
+                    && (was_stored(Some(true), &is_source)
+                        || knows(&[BodyEnd::Success], &is_source)
+                        || frozen)
             }
             Returned::BodyFailed => matches!(
                 own_body,
@@ -97,8 +111,14 @@ impl Checks<'_> {
                 let equal = |other: CallId| !self.differ(call, other);
                 was_stored(Some(false), &equal) || unguarded(&equal)
             }
-            Returned::Unknown => was_stored(Some(false), &|other| self.unknown_to(call, other)),
-            Returned::Done => was_stored(Some(true), &|other| !self.differ(call, other)) || frozen,
+            Returned::Unknown => {
+                let is_it = |other: CallId| self.unknown_to(call, other);
+                was_stored(Some(false), &is_it) || knows(&[BodyEnd::Unknown], &is_it)
+            }
+            Returned::Done => {
+                let equal = |other: CallId| !self.differ(call, other);
+                was_stored(Some(true), &equal) || knows(&[BodyEnd::Success], &equal) || frozen
+            }
             Returned::NoResult => {
                 let equal = |other: CallId| !self.differ(call, other);
                 // The store had no room for the result, or its clock was set back.
@@ -108,7 +128,8 @@ impl Checks<'_> {
             }
             Returned::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
-                was_stored(None, &differs) || unguarded(&differs) || frozen
+                let ends = [BodyEnd::Success, BodyEnd::Unknown];
+                was_stored(None, &differs) || knows(&ends, &differs) || unguarded(&differs) || frozen
             }
             Returned::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;

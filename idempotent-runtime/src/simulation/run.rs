@@ -23,6 +23,7 @@ use super::link::{ENDPOINT, NAMES};
 use super::net::{KEYS, Net};
 use super::promise::{Broken, DRAINED, ENDS, EXPIRES, FREE, NO_PANIC, NO_TASK, USABLE};
 use super::redemptions;
+use super::remembered;
 use super::slots::Slots;
 use super::source::{self, Polled, as_polled};
 use super::tokens::{self, OPERATION, SUBJECT};
@@ -54,6 +55,7 @@ pub(super) fn run_plan(plan: Plan, seed: u64, mutant: Option<Mutant>, counts: &m
         .and_then(|()| in_batches::check(&plan, &history, counts))
         .and_then(|()| redemptions::check(&plan, &history, counts))
         .and_then(|()| fenced::check(&plan, &history, counts))
+        .and_then(|()| remembered::check(&plan, &history))
         .and(end);
     Run {
         seed,

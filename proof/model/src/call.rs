@@ -131,6 +131,21 @@ impl Call {
         self.caller_dropped || matches!(self.phase, Phase::Background(_) | Phase::Ended)
     }
 
+    /// The outcome that the process knows and the store may not have (`state::Phase::Unrecorded`).
+    pub(crate) fn unrecorded(&self, id: u8) -> Option<Record> {
+        let Phase::Background(sent) = self.phase else {
+            return None;
+        };
+        let marked = self.phase.records_unknown();
+        sent.records_outcome().then_some(Record {
+            call: id,
+            owner: self.owner,
+            done: !marked,
+            marked,
+            remaining: 0,
+        })
+    }
+
     /// Ends the call. Keeps only what the rules need.
     pub(crate) fn end(&mut self, body: Body) {
         let kept = self.renewing.filter(|_| self.hold.is_some());

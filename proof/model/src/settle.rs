@@ -205,7 +205,7 @@ impl State {
                 Phase::Background(again)
             };
             let remaining = call.hold.unwrap_or_default();
-            if !caller_waits {
+            if !caller_waits && !again.records_outcome() {
                 self.leave(id, LastSeen::Nothing);
             }
             self.send_request(id, again, remaining);
@@ -213,7 +213,11 @@ impl State {
             let call = self.call_mut(id);
             call.answer = None;
             call.phase = Phase::Background(sent);
-            self.leave(id, LastSeen::Nothing);
+            if sent.records_outcome() {
+                self.moved(id);
+            } else {
+                self.leave(id, LastSeen::Nothing);
+            }
         } else if self.call(id).lease == 0 {
             self.settled(id, LastSeen::Nothing);
         } else {

@@ -65,6 +65,16 @@ pub(crate) enum Operation {
     Effect,
 }
 
+impl Operation {
+    /// Whether the operation stores the outcome of a call.
+    pub(crate) fn records_outcome(self) -> bool {
+        matches!(
+            self,
+            Self::Complete | Self::PutDone | Self::Unknown | Self::PutUnknown
+        )
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     Claimed,

@@ -115,6 +115,10 @@ impl State {
                     if held.body == Body::NotStarted {
                         return false;
                     }
+                    if let Some(outcome) = held.unrecorded(leader) {
+                        self.refuse(config, id, outcome);
+                        return true;
+                    }
                     if held.lease == 0 {
                         self.claim(config, id);
                     } else if waits && !differs(config, id, record) {

@@ -1,0 +1,127 @@
+//! Outcomes that the store has not taken in time: their process gives them to equal calls, also after the lease.
+
+use std::future::ready;
+
+use futures_util::FutureExt as _;
+use idempotence::testkit::{Fault, FaultyStore, Op};
+use idempotent_runtime::private::returns;
+use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Settle, StoreErrorKind};
+use tokio::time::{Instant, sleep};
+
+use crate::protocol::guarded::{Failed, Guarded, answered, forever, never, run, secs, yielding};
+
+const ENDS: [Settle; 2] = [Settle::Await, Settle::Background];
+
+fn policy() -> Policy {
+    Policy::new(secs(300)).lease(secs(10))
+}
+
+/// An endpoint whose store claims, but takes no end. The claim of a call that has ended expires with its lease.
+fn store_without_ends(policy: Policy) -> (FaultyStore<MemoryStore>, Guarded) {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy);
+    store.always(Op::Replace, Fault::Hang);
+    (store, guarded)
+}
+
+/// Runs a call, and waits until its claim has expired.
+async fn unrecorded(guarded: &Guarded) {
+    let paid = guarded.replaying(1, ready(Ok::<_, Error>(7_u32))).await;
+    assert_eq!(paid.unwrap(), 7);
+    sleep(secs(20)).await;
+    assert_eq!(guarded.entry(1).await, None, "the claim has expired");
+}
+
+async fn code(guarded: &Guarded) -> &'static str {
+    let refused = guarded.run(1, forever()).await.unwrap_err();
+    refused.refusal().code()
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_calls_of_the_process_get_the_outcome_after_the_lease() {
+    for settle in ENDS {
+        let (store, guarded) = store_without_ends(policy().settle(settle));
+        unrecorded(&guarded).await;
+        assert_eq!(code(&guarded).await, "already_done");
+        let replayed = guarded.replaying(1, never::<u32>()).await;
+        assert_eq!(replayed.unwrap(), 7);
+        // The store does not answer at all.
+        store.always_all(Fault::Hang);
+        assert_eq!(code(&guarded).await, "already_done");
+        store.heal();
+        guarded.settled().await;
+        assert_eq!(guarded.state_of(1).await, b'D');
+        assert_eq!(code(&guarded.elsewhere()).await, "already_done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_gets_the_outcome_when_the_deadline_is_over() {
+    for settle in ENDS {
+        let (_store, guarded) = store_without_ends(policy().settle(settle).wait(secs(60)));
+        let began = Instant::now();
+        let first = guarded.replaying(1, yielding(Ok::<_, Error>(7_u32)));
+        let second = guarded.replaying(1, never::<u32>());
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!((first.unwrap(), second.unwrap()), (7, 7));
+        assert!(began.elapsed() <= secs(2), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_payload_is_refused() {
+    let (_store, guarded) = store_without_ends(policy());
+    let call = |amount: u64| {
+        let mut call = guarded.call(1);
+        call.payload(&amount);
+        call
+    };
+    run(call(5), yielding(Ok(()))).await.unwrap();
+    sleep(secs(20)).await;
+    let refused = run(call(6), forever()).await.unwrap_err().refusal();
+    assert_eq!(refused.code(), "payload_mismatch");
+    let refused = run(call(5), forever()).await.unwrap_err().refusal();
+    assert_eq!(refused.code(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_stays_unknown() {
+    let (_store, guarded) = store_without_ends(policy());
+    let returns = || returns::<Result<(), Error>>().hold_err(|_| true);
+    let held = guarded.call(1).claim().await.unwrap();
+    let unknown = Err(Error::invalid_key("test.pay", "any error"));
+    returns().settle(held, &unknown).await;
+    sleep(secs(20)).await;
+    assert_eq!(code(&guarded).await, "outcome_unknown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_runs_without_its_store_repeats_no_success() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().on_store_error(OnStoreError::Run));
+    store.always_all(Fault::Fail(StoreErrorKind::Unknown));
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    sleep(secs(2)).await;
+    assert_eq!(code(&guarded).await, "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_runs_again_after_the_ttl() {
+    let (_store, guarded) = store_without_ends(policy());
+    unrecorded(&guarded).await;
+    guarded.idempotency.drain(secs(400)).await.unwrap();
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_runs_again_after_an_operator_has_freed_its_key() {
+    let (store, guarded) = store_without_ends(policy());
+    guarded.run(1, yielding(Ok(()))).await.unwrap();
+    assert_eq!(code(&guarded).await, "already_done");
+    let peek = guarded.idempotency.peek("test.pay", &(1_u64,)).await;
+    let peek = peek.unwrap().unwrap();
+    assert!(guarded.idempotency.forget(&peek).await.unwrap());
+    store.heal();
+    let again = guarded.run(1, yielding(Ok(()))).now_or_never();
+    again.expect("the store answers at once").unwrap();
+}
