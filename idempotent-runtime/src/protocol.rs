@@ -93,5 +93,6 @@ pub(crate) mod token;
 pub(crate) mod tracker;
 #[cfg(feature = "sql")]
 pub(crate) mod turns;
+pub(crate) mod unrecorded;
 pub(crate) mod wait;
 pub(crate) mod waiter;

@@ -195,14 +195,15 @@ impl Progress {
                 self.behind_asking(lease.call(), due + limit / 20, now)
             }
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
-            // The leader knows the outcome, also after its record has expired.
-            Phase::Unrecorded(outcome) => {
+            // The leader knows the outcome, also after its claim has expired.
+            Phase::Unrecorded(outcome) if outcome.is_alive(now) => {
                 let refusal = Refusal::from_record(lease, outcome, false);
                 match self.limits.waits_until(lease.call(), &refusal) {
                     Some(until) => FollowStep::Wait(until),
                     None => FollowStep::Refuse(refusal),
                 }
             }
+            Phase::Unrecorded(_) => FollowStep::StopFollowing,
             // The leader is no longer polled. Its record has expired, or expires soon.
             _ if good_until <= now => FollowStep::StopFollowing,
             // The leader has the key.

@@ -15,7 +15,7 @@ use crate::store::Key;
 pub(crate) struct SeenRecord {
     key: Key,
     bytes: Bytes,
-    /// What the store said of its time, if it was asked.
+    /// How long it lives, if the store was asked, or does not have it yet.
     lives: Option<Lives>,
     /// The stored result, if there is one. It is read once, however many duplicates get it.
     result: OnceLock<Result<Option<Stored>, &'static str>>,
@@ -52,6 +52,11 @@ impl SeenRecord {
 
     pub(crate) fn lives(&self) -> Option<Lives> {
         self.lives
+    }
+
+    /// Whether the record lives, as far as its time is known.
+    pub(crate) fn is_alive(&self, now: Instant) -> bool {
+        self.lives.is_none_or(|lives| lives.until > now)
     }
 
     /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.

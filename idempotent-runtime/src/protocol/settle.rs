@@ -11,13 +11,11 @@ use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
-use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
-use crate::protocol::state::Phase;
-use crate::protocol::{fence, kept_claim, steps_end};
+use crate::protocol::{fence, kept_claim, steps_end, unrecorded};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
 /// Settles while the caller waits, for at most the handle's deadline. If the future is dropped, settling continues in the
@@ -258,7 +256,7 @@ impl SettleJob {
 
 /// Sends the end until an answer is conclusive or no time remains. `is_resend`: `answer` is not the answer to the first send.
 async fn resolve(
-    lease: &Lease,
+    lease: &Arc<Lease>,
     ending: &mut Ending,
     mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
@@ -306,6 +304,7 @@ async fn resolve(
             (Err(_), _) if !backoff.pause().await => return SettleOutcome::Open,
             (Err(_), _) => {
                 is_resend = true;
+                unrecorded::enter(lease);
                 answer = backoff.attempt(ending.send_in_turn(lease)).await;
             }
         }
@@ -353,22 +352,13 @@ async fn complete_with_fallback(
     })
 }
 
-/// Duplicates wait no longer for the end of the call. They get its outcome until the lease is finished, or ask the store if there is no
-/// outcome.
-fn leave_unsettled(lease: &Lease, ending: &Ending) {
-    let state = lease.in_flight().state();
-    match (ending, state.phase()) {
-        (Ending::Complete(_), Phase::Unrecorded(_)) => {}
-        // A body that ran without the store is still `Running`. A call that has lost its lease has left.
-        (Ending::Complete(outcome), Phase::Settling | Phase::Running)
-            if !mutation!(ForgetsUnrecorded) =>
-        {
-            InFlight::set_phase_in(state, Phase::Unrecorded(seen(lease, outcome)));
+/// Duplicates wait no longer for the end of the call. They get its outcome, or ask the store if there is no outcome.
+fn leave_unsettled(lease: &Arc<Lease>, ending: &Ending) {
+    match ending {
+        Ending::Complete(outcome) if !mutation!(ForgetsUnrecorded) => {
+            unrecorded::show(lease, outcome);
         }
-        _ => {
-            drop(state);
-            lease.leave(None);
-        }
+        _ => lease.leave(None),
     }
 }
 

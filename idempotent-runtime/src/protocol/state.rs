@@ -213,6 +213,11 @@ impl State {
         self.followers.take().map(|followers| followers.end())
     }
 
+    /// Duplicates see the phases of the call again.
+    pub(crate) fn reopen(&mut self) {
+        self.final_view = None;
+    }
+
     pub(crate) fn since(&self) -> Instant {
         self.since
     }

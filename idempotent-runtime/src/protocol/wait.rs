@@ -303,7 +303,10 @@ impl Waiter {
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
-            Phase::Unrecorded(record) => return Some(self.refusal(&record, false)),
+            Phase::Unrecorded(outcome) => {
+                let is_known = outcome.is_alive(Instant::now());
+                return is_known.then(|| self.refusal(&outcome, false));
+            }
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())

@@ -263,5 +263,5 @@ fn of_two_crossing_calls_one_runs_and_both_if_they_wait() {
 
 const SEEDS: u64 = 1000;
 /// The grace of the shortest leases.
-const GRACE: u64 = 250;
+pub(super) const GRACE: u64 = 250;
 const ACCOUNTS: usize = 3;

@@ -21,6 +21,7 @@ pub(super) fn check(plan: &Plan, history: &[Event], counts: &mut Counts) -> Resu
         drawn: BTreeMap::new(),
         has_ended: BTreeMap::new(),
         ended: BTreeSet::new(),
+        unguarded: BTreeSet::new(),
         counts,
     };
     for event in history {
@@ -38,6 +39,8 @@ struct Fences<'a> {
     has_ended: BTreeMap<CallId, Option<BodyEnd>>,
     /// The numbers whose fences are ended.
     ended: BTreeSet<i64>,
+    /// The calls that run without a claim. The store may have one nevertheless.
+    unguarded: BTreeSet<CallId>,
     counts: &'a mut Counts,
 }
 
@@ -93,6 +96,9 @@ impl Fences<'_> {
                 number,
                 took_over,
             } => return self.begins(at, number_of_key, (call, number), took_over),
+            Kind::Unguarded { call } => {
+                self.unguarded.insert(call);
+            }
             Kind::Effect { call } => return self.writes(at, number_of_key, call),
             Kind::BodyEnded { call, end } => {
                 self.has_ended.insert(call, Some(end));
@@ -154,7 +160,15 @@ impl Fences<'_> {
         });
         let end = before.map(|before| self.has_ended.get(&before.call).copied().flatten());
         let is_known = |end| matches!(end, Some(BodyEnd::Success | BodyEnd::Failure));
-        if end.is_some_and(|end| !is_known(end)) && !took_over {
+        let earlier = before.map_or(0, |before| before.order);
+        // The claim of an unguarded body took over, and that body does not know it.
+        let unguarded = self
+            .unguarded
+            .iter()
+            .filter_map(|call| self.drawn.get(call));
+        let mut unguarded = unguarded.flatten().filter_map(|(_, order)| *order);
+        let is_hidden = unguarded.any(|of_other| earlier < of_other && of_other < order);
+        if end.is_some_and(|end| !is_known(end)) && !took_over && !is_hidden {
             return broken(SEES_DEAD, at, key, call);
         }
         if took_over {

@@ -1,43 +1,80 @@
 //! Checks that a process runs no body for a key while it knows an outcome of the key that the store has not taken.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::history::{BodyEnd, CallId, Event, Kind, OPERATOR, RemovalCause};
 use super::knobs::Plan;
 use super::promise::{Broken, REMEMBERED};
-use crate::policy::Release;
+use crate::policy::{OnLeaseLost, Release};
 
 pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
     let mut calls: BTreeMap<CallId, Made> = BTreeMap::new();
     let mut claims: BTreeMap<u64, CallId> = BTreeMap::new();
-    // The calls whose outcomes only their processes know, and since when duplicates may rely on this.
+    // The calls whose outcomes only their processes know, and when their bodies ended.
     let mut known: BTreeMap<CallId, u64> = BTreeMap::new();
-    for Event { at, key, kind } in history {
+    // The calls that have not ended.
+    let mut open: BTreeSet<CallId> = BTreeSet::new();
+    // The processes that do not poll a call of a key.
+    let mut frozen: BTreeSet<(usize, Option<usize>)> = BTreeSet::new();
+    let is_planned = |call: CallId| call.0 < plan.calls.len();
+    // A redemption without a call has no outcome.
+    let of_calls = history
+        .iter()
+        .filter(|event| event.kind.call().is_none_or(is_planned));
+    for Event { at, key, kind } in of_calls {
         let of_key = |call: &CallId| Some(plan.calls[call.0].key) == *key;
         match kind {
             Kind::Made { call, process } => {
                 let (at, process) = (*at, *process);
                 calls.insert(*call, Made { at, process });
+                open.insert(*call);
+            }
+            Kind::Returned { call, .. } | Kind::Dropped { call } | Kind::Died { call } => {
+                open.remove(call);
+            }
+            // If its claim was certainly not stored, its outcome is not stored either.
+            Kind::Unguarded { call } => {
+                calls.remove(call);
             }
             Kind::BodyEnded { call, end } => {
                 let is_kept = match end {
-                    BodyEnd::Success => plan.keys[plan.calls[call.0].key].release == Release::OnError,
+                    BodyEnd::Success => {
+                        plan.keys[plan.calls[call.0].key].release == Release::OnError
+                    }
                     BodyEnd::Unknown => true,
                     _ => false,
                 };
-                // The first attempt in the background begins when the deadline of the caller is over.
-                let is_known = is_kept && calls.contains_key(call);
-                known.extend(is_known.then_some((*call, at + 2 * plan.deadline)));
+                // A call that continues without its lease has left the table.
+                let key = &plan.keys[plan.calls[call.0].key];
+                let continues = key.on_lease_lost == OnLeaseLost::Continue;
+                // A call that ran beside an equal call may not be in the table.
+                let process = calls.get(call).map(|made| made.process);
+                let is_alone = !open.iter().any(|other| {
+                    let here = calls.get(other).map(|made| made.process) == process;
+                    here && other != call && of_key(other)
+                });
+                let is_known = is_kept && !continues && is_alone && process.is_some();
+                known.extend(is_known.then_some((*call, *at)));
             }
-            Kind::Put { call, done: true, .. } | Kind::Frozen { call, .. } => {
-                known.remove(call);
+            Kind::Put { call, sent, .. } => {
+                known.retain(|other, ended| other != call || sent < ended);
+            }
+            // A frozen call may stay in the table instead of the call that ran.
+            Kind::Frozen { call, .. } => {
+                let process = calls.get(call).map(|made| made.process);
+                frozen.extend(process.map(|process| (process, *key)));
             }
             Kind::Sent { message, call, .. } => {
                 claims.insert(*message, *call);
             }
             // The claim stays instead of the outcome.
-            Kind::Refused { message, full: true } => {
-                claims.get(message).map(|call| known.remove(call));
+            Kind::Refused {
+                message,
+                full: true,
+            } => {
+                if let Some(call) = claims.get(message) {
+                    known.remove(call);
+                }
             }
             Kind::Crashed { process } | Kind::Paused { process } => {
                 known.retain(|call, _| calls[call].process != *process);
@@ -45,18 +82,25 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
             Kind::Unrecorded { process } | Kind::Overrun { process } => {
                 known.retain(|call, _| !of_key(call) || calls[call].process != *process);
             }
-            Kind::Removed { cause: RemovalCause::Forgotten | RemovalCause::Changed(OPERATOR), .. } => {
+            Kind::Removed {
+                cause: RemovalCause::Forgotten | RemovalCause::Changed(OPERATOR),
+                ..
+            } => {
                 known.retain(|call, _| !of_key(call));
             }
             Kind::BodyPolled { call, first: true } => {
-                let Some(second) = calls.get(call) else { continue };
-                let knows = |(other, since): &(&CallId, &u64)| {
+                let Some(second) = calls.get(call) else {
+                    continue;
+                };
+                // The first attempt in the background begins when the deadline of the caller is over.
+                let is_of = |(other, ended): &(&CallId, &u64)| {
                     *other != call
                         && of_key(other)
                         && calls[other].process == second.process
-                        && second.at > **since
+                        && second.at > **ended + 2 * plan.deadline
                 };
-                if let Some((other, _)) = known.iter().find(knows) {
+                let is_frozen = frozen.contains(&(second.process, *key));
+                if let Some((other, _)) = known.iter().find(is_of).filter(|_| !is_frozen) {
                     return Err(Broken {
                         promise: REMEMBERED,
                         at: *at,

@@ -1,6 +1,7 @@
 //! Checks the answers to calls: each answer was true at some time during the call, and came in time.
 
 use super::check::Checks;
+use super::crossing::GRACE;
 use super::history::{BodyEnd, CallId, Returned};
 use super::promise::{Broken, IN_TIME, TRUE_ANSWER};
 use crate::policy::{Renew, Settle};
@@ -54,41 +55,8 @@ impl Checks<'_> {
                     && which(span.call)
             })
         };
-        // A body without a claim is still the only body of its key in its process.
-        let unguarded = |which: &dyn Fn(CallId) -> bool| {
-            (0..self.calls.len()).map(CallId).any(|other| {
-                let seen = self.call(other);
-                seen.unguarded
-                    && seen.process == process
-                    && self.call_plan(other).key == key
-                    && seen
-                        .ended_at
-                        .is_none_or(|at| at + slack + self.plan.keys[key].lease >= made)
-                    && which(other)
-            })
-        };
-        // A leader may not be polled for a while, because it is frozen or its process is paused. For its followers the store
-        // then does not answer, and they give up in time. Or they get an answer about a record that has expired in the
-        // meantime.
-        let frozen =
-            self.calls
-                .iter()
-                .any(|seen| seen.process == process && seen.frozen_for > 0)
-                || self.stops.iter().any(|(stopped, from, until)| {
-                    *stopped == process && *from <= at && *until >= made
-                });
-        // Its process gives the outcome of a call to duplicates before the store has it.
-        let knows = |ends: &[BodyEnd], which: &dyn Fn(CallId) -> bool| {
-            (0..self.calls.len()).map(CallId).any(|other| {
-                let seen = self.call(other);
-                other != call
-                    && self.call_plan(other).key == key
-                    && seen.process == process
-                    && !seen.recorded
-                    && seen.ended.is_some_and(|ended| ends.contains(&ended.1))
-                    && which(other)
-            })
-        };
+        let unguarded = |which: &dyn Fn(CallId) -> bool| self.runs_unguarded(call, which);
+        let frozen = self.was_frozen(process, made, at);
         let is_true = match returned {
             Returned::Value(value) if value == call => own_body == Some(BodyEnd::Success),
             Returned::Value(value) => {
@@ -99,7 +67,7 @@ impl Checks<'_> {
                 success
                     && !self.differ(call, value)
                     && (was_stored(Some(true), &is_source)
-                        || knows(&[BodyEnd::Success], &is_source)
+                        || self.knows(at, call, &[BodyEnd::Success], &is_source)
                         || frozen)
             }
             Returned::BodyFailed => matches!(
@@ -113,11 +81,12 @@ impl Checks<'_> {
             }
             Returned::Unknown => {
                 let is_it = |other: CallId| self.unknown_to(call, other);
-                was_stored(Some(false), &is_it) || knows(&[BodyEnd::Unknown], &is_it)
+                was_stored(Some(false), &is_it) || self.knows(at, call, &[BodyEnd::Unknown], &is_it)
             }
             Returned::Done => {
                 let equal = |other: CallId| !self.differ(call, other);
-                was_stored(Some(true), &equal) || knows(&[BodyEnd::Success], &equal) || frozen
+                let ends = [BodyEnd::Success];
+                was_stored(Some(true), &equal) || self.knows(at, call, &ends, &equal) || frozen
             }
             Returned::NoResult => {
                 let equal = |other: CallId| !self.differ(call, other);
@@ -129,7 +98,10 @@ impl Checks<'_> {
             Returned::Mismatch => {
                 let differs = |other: CallId| self.differ(call, other);
                 let ends = [BodyEnd::Success, BodyEnd::Unknown];
-                was_stored(None, &differs) || knows(&ends, &differs) || unguarded(&differs) || frozen
+                was_stored(None, &differs)
+                    || self.knows(at, call, &ends, &differs)
+                    || unguarded(&differs)
+                    || frozen
             }
             Returned::LeaseLost => {
                 let renews = self.key_plan(call).renew == Renew::Yes;
@@ -145,6 +117,61 @@ impl Checks<'_> {
             return self.broken(TRUE_ANSWER, at, [call]);
         }
         Ok(())
+    }
+
+    /// Whether such a call of the process runs without a claim. It is still the only body of its key in its process.
+    fn runs_unguarded(&self, call: CallId, which: &dyn Fn(CallId) -> bool) -> bool {
+        let (key, here) = (self.call_plan(call).key, self.call(call));
+        let after = self.plan.deadline + self.plan.keys[key].lease;
+        (0..self.calls.len()).map(CallId).any(|other| {
+            let seen = self.call(other);
+            seen.unguarded
+                && seen.process == here.process
+                && self.call_plan(other).key == key
+                && seen
+                    .ended_at
+                    .is_none_or(|at| at + after >= here.made.unwrap_or_default())
+                && which(other)
+        })
+    }
+
+    /// Whether a leader may not have been polled for a while, because it is frozen or its process is paused. For its followers the store
+    /// then does not answer, and they give up in time. Or they get an answer about a record that has expired in the meantime.
+    fn was_frozen(&self, process: usize, made: u64, at: u64) -> bool {
+        let mut calls = self.calls.iter();
+        let mut stops = self.stops.iter();
+        calls.any(|seen| seen.process == process && seen.frozen_for > 0)
+            || stops
+                .any(|(stopped, from, until)| *stopped == process && *from <= at && *until >= made)
+    }
+
+    /// Whether the process of the call, which returns now, knew such an outcome of its key. A process gives an outcome to duplicates before
+    /// the store has it.
+    fn knows(
+        &self,
+        at: u64,
+        call: CallId,
+        ends: &[BodyEnd],
+        which: &dyn Fn(CallId) -> bool,
+    ) -> bool {
+        let (key, here) = (self.call_plan(call).key, self.call(call));
+        let lives = self.plan.keys[key].ttl + GRACE;
+        // A pause may be between the end and the first attempt in the background.
+        let stops = self.stops.iter();
+        let paused_until = stops.filter(|stop| stop.0 == here.process && stop.2 <= at);
+        let paused_until = paused_until.map(|stop| stop.2).max().unwrap_or_default();
+        (0..self.calls.len()).map(CallId).any(|other| {
+            let seen = self.call(other);
+            other != call
+                && self.call_plan(other).key == key
+                && seen.process == here.process
+                && seen.ended.is_some_and(|(ended, how)| {
+                    let delay = seen.frozen_for + 2 * self.plan.deadline;
+                    let shown_until = ended.max(paused_until) + delay + lives;
+                    ends.contains(&how) && here.made.is_some_and(|made| made <= shown_until)
+                })
+                && which(other)
+        })
     }
 
     fn count_returned(&mut self, call: CallId, returned: Returned, own_body: Option<BodyEnd>) {

@@ -15,7 +15,7 @@ use crate::protocol::fences;
 use crate::protocol::guarded::{Guarded, answered, secs};
 
 #[derive(Debug)]
-enum PayError {
+pub(super) enum PayError {
     Timeout,
     Declined,
     Refused(Error),
@@ -41,10 +41,10 @@ impl PayError {
     }
 }
 
-type Paid = Result<u64, PayError>;
+pub(super) type Paid = Result<u64, PayError>;
 
 /// Runs a call with the option `hold_err`, with the code that the attribute writes. Returns the code of its error.
-async fn pay(guarded: &Guarded, body: impl Future<Output = Paid>) -> &'static str {
+pub(super) async fn pay(guarded: &Guarded, body: impl Future<Output = Paid>) -> &'static str {
     pay_by(guarded.call(1), body).await
 }
 

@@ -2,13 +2,12 @@
 
 use std::future::ready;
 
-use futures_util::FutureExt as _;
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::private::returns;
 use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Settle, StoreErrorKind};
 use tokio::time::{Instant, sleep};
 
-use crate::protocol::guarded::{Failed, Guarded, answered, forever, never, run, secs, yielding};
+use crate::protocol::guarded::{Guarded, forever, never, run, secs, yielding};
+use crate::protocol::unknown_outcome::{PayError, pay};
 
 const ENDS: [Settle; 2] = [Settle::Await, Settle::Background];
 
@@ -87,10 +86,7 @@ async fn another_payload_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_outcome_stays_unknown() {
     let (_store, guarded) = store_without_ends(policy());
-    let returns = || returns::<Result<(), Error>>().hold_err(|_| true);
-    let held = guarded.call(1).claim().await.unwrap();
-    let unknown = Err(Error::invalid_key("test.pay", "any error"));
-    returns().settle(held, &unknown).await;
+    pay(&guarded, ready(Err(PayError::Timeout))).await;
     sleep(secs(20)).await;
     assert_eq!(code(&guarded).await, "outcome_unknown");
 }
@@ -122,6 +118,5 @@ async fn a_call_runs_again_after_an_operator_has_freed_its_key() {
     let peek = peek.unwrap().unwrap();
     assert!(guarded.idempotency.forget(&peek).await.unwrap());
     store.heal();
-    let again = guarded.run(1, yielding(Ok(()))).now_or_never();
-    again.expect("the store answers at once").unwrap();
+    guarded.run(1, ready(Ok(()))).await.unwrap();
 }
