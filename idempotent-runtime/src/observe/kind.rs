@@ -87,11 +87,15 @@ event_kinds! {
     /// `disabled` is true.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
     /// The store did not take a success, or an unknown outcome (`hold_err`), within the deadline. The process sends it again for the
-    /// `ttl`, for an hour at most; [`Unrecorded`](Self::Unrecorded) follows if that fails, too. If the process is killed before, nothing
-    /// follows, and an equal call runs again when the claim ends: after the lease, with `release = false` after the `ttl`.
+    /// `ttl`, for an hour at most; [`Confirmed`](Self::Confirmed) or [`Unrecorded`](Self::Unrecorded) follows. If the process is killed
+    /// before, nothing follows, and an equal call runs again when the claim ends: after the lease, with `release = false` after the `ttl`.
     Unconfirmed => "unconfirmed", Note, WARN, "the outcome of a call is not recorded yet; it is sent again in the background";
+    /// Follows [`Unconfirmed`](Self::Unconfirmed).
+    Confirmed => "confirmed", Note, INFO, "the outcome of a call that was not recorded in time is recorded now";
     /// An equal call may run again too early, or be refused for too long.
     Unrecorded => "unrecorded", Note, ERROR, "the end of a call is not recorded";
+    /// The call ended with an error that `hold_err` names.
+    OutcomeUnknown => "outcome_unknown", Note, WARN, "it is not known whether the call did its work; its key stays taken for the ttl";
     /// The result is too large or cannot be serialized, or the store is full.
     NotKept => "not_kept", Note, WARN, "the result was not stored, so no duplicate gets it";
     /// A claim without an answer could not be withdrawn: it may hold the key until its lease expires.
@@ -211,7 +215,7 @@ mod tests {
     fn every_kind_has_its_own_label() {
         let known = "executed failed bypassed disabled replayed in_progress done taken mismatch result_unavailable \
                      token_refused store_error invalid lease_lost cancelled panicked waited stuck took_over overrun \
-                     renewal_failed unguarded unconfirmed unrecorded not_kept not_withdrawn already_gone \
+                     renewal_failed unguarded unconfirmed confirmed unrecorded outcome_unknown not_kept not_withdrawn already_gone \
                      token_issued token_redeemed token_given_back token_rejected number_issued counted limit_reached \
                      first_seen seen_before perhaps_seen taken_back not_there operation_failed operation_invalid \
                      operation_cancelled";
@@ -224,12 +228,12 @@ mod tests {
         assert_eq!(of(Level::ERROR), "overrun unguarded unrecorded");
         assert_eq!(
             of(Level::WARN),
-            "disabled store_error invalid lease_lost panicked renewal_failed unconfirmed not_kept not_withdrawn \
-             operation_failed operation_invalid"
+            "disabled store_error invalid lease_lost panicked renewal_failed unconfirmed outcome_unknown not_kept \
+             not_withdrawn operation_failed operation_invalid"
         );
         assert_eq!(
             of(Level::INFO),
-            "mismatch result_unavailable token_refused stuck took_over token_rejected limit_reached"
+            "mismatch result_unavailable token_refused stuck took_over confirmed token_rejected limit_reached"
         );
     }
 

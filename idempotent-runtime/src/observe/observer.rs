@@ -41,7 +41,7 @@ use super::throttle::ThrottledLog;
 /// Every [`Event`] is also an event of tracing, with the target `idempotence`, the level that [`EventKind`](crate::EventKind)
 /// names, and the fields `endpoint`, `key` (8 hexadecimal digits), `outcome`, `took_ms` and `error`.
 ///
-/// Repeated lines of the levels WARN and ERROR, except `overrun`, `unconfirmed` and `unrecorded`, and of `stuck` and `took_over` are
+/// Repeated lines of the levels WARN and ERROR, except `overrun`, `unconfirmed`, `unrecorded` and `outcome_unknown`, and of `stuck` and `took_over` are
 /// summed up, so that an outage does not write a line for each call: the first line of an endpoint, a kind and an error code is written at once, and for 5 seconds
 /// equal lines are only counted. The count is the field `repeated` of one line without `key` and `error`. The handle writes
 /// that line with its next event after the 5 seconds, of any kind and level; with

@@ -150,7 +150,10 @@ fn write_counts(windows: &[Window], now: Instant) {
 /// so each of these lines is written.
 fn is_summed(event: &Event<'_>) -> bool {
     match event.kind() {
-        EventKind::Overrun | EventKind::Unconfirmed | EventKind::Unrecorded => false,
+        EventKind::Overrun
+        | EventKind::Unconfirmed
+        | EventKind::Unrecorded
+        | EventKind::OutcomeUnknown => false,
         // A process that dies may leave many keys.
         EventKind::Stuck | EventKind::TookOver => true,
         _ => event.level() <= Level::WARN,

@@ -24,6 +24,7 @@ use crate::protocol::number;
 use crate::protocol::settle;
 use crate::protocol::shared::Shared;
 use crate::protocol::state::Phase;
+use crate::record::kept::Kept;
 use crate::result::body_outcome::BodyOutcome;
 use crate::result::replay_mode::ReplayMode;
 
@@ -237,6 +238,10 @@ impl Held {
             self.lease
                 .call()
                 .emit(EventKind::NotKept, |event| event.because(why));
+        }
+        if !end.success && matches!(end.kept, Kept::Unknown) {
+            let call = self.lease.call();
+            call.emit(EventKind::OutcomeUnknown, |event| event);
         }
         if !end.success && !end.kept.keeps_key() {
             self.owe_token();

@@ -200,6 +200,12 @@ impl Job for SettleJob {
                 }
                 SettleOutcome::Open => {}
                 settled => {
+                    let has_outcome =
+                        matches!(self.ending, Ending::Complete(_) | Ending::Tombstone(_));
+                    if self.is_reported && has_outcome && settled == SettleOutcome::Stored {
+                        let call = self.lease.call();
+                        call.emit(EventKind::Confirmed, |event| event);
+                    }
                     if let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled)
                     {
                         // Followers need the stored result, and not the end of the fence.

@@ -316,7 +316,7 @@ async fn a_renewal_that_fails_after_the_body_emits_nothing() {
     sleep(secs(8)).await;
     store.heal();
     guarded.settled().await;
-    assert_eq!(observed.take(), ["executed", "unconfirmed"]);
+    assert_eq!(observed.take(), ["executed", "unconfirmed", "confirmed"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Settle, Store
 use tokio::time::{Instant, sleep};
 
 use crate::protocol::guarded::{Guarded, forever, never, run, secs, yielding};
+use crate::protocol::observed::Observed;
 use crate::protocol::unknown_outcome::{PayError, pay};
 
 const ENDS: [Settle; 2] = [Settle::Await, Settle::Background];
@@ -40,7 +41,10 @@ async fn code(guarded: &Guarded) -> &'static str {
 async fn equal_calls_of_the_process_get_the_outcome_after_the_lease() {
     for settle in ENDS {
         let (store, guarded) = store_without_ends(policy().settle(settle));
+        let observed = Observed::default();
+        let guarded = observed.on(&guarded);
         unrecorded(&guarded).await;
+        assert_eq!(observed.take(), ["executed", "unconfirmed"]);
         assert_eq!(code(&guarded).await, "already_done");
         let replayed = guarded.replaying(1, never::<u32>()).await;
         assert_eq!(replayed.unwrap(), 7);
@@ -48,7 +52,9 @@ async fn equal_calls_of_the_process_get_the_outcome_after_the_lease() {
         store.always_all(Fault::Hang);
         assert_eq!(code(&guarded).await, "already_done");
         store.heal();
+        observed.take();
         guarded.settled().await;
+        assert_eq!(observed.take(), ["confirmed"]);
         assert_eq!(guarded.state_of(1).await, b'D');
         assert_eq!(code(&guarded.elsewhere()).await, "already_done");
     }
@@ -86,7 +92,11 @@ async fn another_payload_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_outcome_stays_unknown() {
     let (_store, guarded) = store_without_ends(policy());
+    let observed = Observed::default();
+    let guarded = observed.on(&guarded);
     pay(&guarded, ready(Err(PayError::Timeout))).await;
+    let events = ["failed", "outcome_unknown", "unconfirmed"];
+    assert_eq!(observed.take(), events);
     sleep(secs(20)).await;
     assert_eq!(code(&guarded).await, "outcome_unknown");
 }
