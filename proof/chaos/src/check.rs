@@ -256,6 +256,13 @@ impl Checking<'_> {
     fn is_certain(&self, trace: &Trace) -> bool {
         match trace.answer {
             Some((_, Answer::Success)) => self.timeline.is_settled(trace),
+            // A process replays its own success also if the store does not have it yet.
+            Some((_, Answer::Replay(of))) if of.process == trace.call.process => {
+                self.timeline.trace(of).is_some_and(|first| {
+                    matches!(first.answer, Some((_, Answer::Success)))
+                        && self.timeline.is_settled(first)
+                })
+            }
             Some((_, Answer::Replay(_))) => true,
             _ => false,
         }

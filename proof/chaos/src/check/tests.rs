@@ -216,6 +216,23 @@ fn a_second_effect_needs_an_excuse() {
 }
 
 #[test]
+fn only_another_process_proves_by_a_replay_that_the_store_has_a_success() {
+    // The process 2 settles in the background.
+    let replayed_in = |process| {
+        let other = Call { process, number: 1 };
+        let replay = Answer::Replay(call(2));
+        history()
+            .success(2, PAY, 100, 200)
+            .at(201, HistoryEvent::Called(other, PAY))
+            .at(202, HistoryEvent::Answered(other, PAY, replay))
+            .at(203, HistoryEvent::Killed(2))
+            .success(4, PAY, 900, 1000)
+    };
+    assert_eq!(replayed_in(2).violations(&[4]), []);
+    assert!(replayed_in(3).violations(&[4]).contains(&Rule::NoSecondRun));
+}
+
+#[test]
 fn a_success_that_a_kill_may_have_kept_from_the_store_is_excused_in_the_background() {
     for (process, broken) in [(2, &[][..]), (1, &[Rule::NothingLost, Rule::NoSecondRun])] {
         let killed = history()
