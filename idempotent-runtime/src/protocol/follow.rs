@@ -199,7 +199,7 @@ impl Progress {
             Phase::Unrecorded(outcome) if outcome.is_alive(now) => {
                 let refusal = Refusal::from_record(lease, outcome, false);
                 match self.limits.waits_until(lease.call(), &refusal) {
-                    Some(until) => FollowStep::Wait(until),
+                    Some(until) => FollowStep::Wait(outcome.lives_until(until)),
                     None => FollowStep::Refuse(refusal),
                 }
             }

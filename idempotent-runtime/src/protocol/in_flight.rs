@@ -1,8 +1,8 @@
 //! In-process single flight: duplicates of a running call do not reach the store.
 //!
 //! A call enters the table before it sends its claim. It leaves when its end is stored, or when its duplicates can learn
-//! nothing more from it. The table decides nothing: a duplicate either gets the store's answer to the call, or asks the store
-//! itself.
+//! nothing more from it. A duplicate gets the store's answer to the call, or the outcome of the call that the store has not taken
+//! yet, or asks the store itself.
 //!
 //! | a call that | leaves | with |
 //! | --- | --- | --- |
@@ -21,7 +21,8 @@
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
-//! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases.
+//! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases, or its outcome before
+//! the store has it. Only a call with `wait` does this, or one behind an equal call that is not polled.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};

@@ -131,16 +131,6 @@ impl Lease {
         self.table().enter(self)
     }
 
-    /// Enters the table unless an equal call is in it. Calls with permits are never in the table.
-    pub(crate) fn enter_again(self: &Arc<Self>) {
-        let has_permits = self.call().policy.most_holders().is_some();
-        match &self.of {
-            _ if has_permits => None,
-            CallRef::First(_) => self.enter(),
-            CallRef::Later(first, _) => first.enter(),
-        };
-    }
-
     /// The other call of this process with the same key, if there is one in the table.
     pub(crate) fn find_other(&self) -> Option<Arc<dyn Leader>> {
         self.table().find_other(self.listed())

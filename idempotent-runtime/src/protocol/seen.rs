@@ -15,13 +15,13 @@ use crate::store::Key;
 pub(crate) struct SeenRecord {
     key: Key,
     bytes: Bytes,
-    /// How long it lives, if the store was asked, or does not have it yet.
+    /// How long it lives, if this is known.
     lives: Option<Lives>,
     /// The stored result, if there is one. It is read once, however many duplicates get it.
     result: OnceLock<Result<Option<Stored>, &'static str>>,
 }
 
-/// How long a record lives, as the store has said.
+/// How long a record lives: the store has said it, or the record is not stored yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lives {
     pub(crate) until: Instant,
@@ -57,6 +57,11 @@ impl SeenRecord {
     /// Whether the record lives, as far as its time is known.
     pub(crate) fn is_alive(&self, now: Instant) -> bool {
         self.lives.is_none_or(|lives| lives.until > now)
+    }
+
+    /// `until`, or the end of the record if it comes sooner.
+    pub(crate) fn lives_until(&self, until: Instant) -> Instant {
+        self.lives.map_or(until, |lives| lives.until.min(until))
     }
 
     /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.

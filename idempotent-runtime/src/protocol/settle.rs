@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::mutation::mutation;
 use crate::observe::EventKind;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
@@ -15,6 +14,7 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
+use crate::protocol::state::Phase;
 use crate::protocol::{fence, kept_claim, steps_end, unrecorded};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
@@ -209,8 +209,10 @@ impl Job for SettleJob {
                     if let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled)
                     {
                         // Followers need the stored result, and not the end of the fence.
-                        if let Some(record) = self.ending.stored_record(settled) {
-                            self.lease.leave(Some(seen(&self.lease, record)));
+                        let record = self.ending.stored_record(settled);
+                        if record.is_some() || has_outcome {
+                            let record = record.map(|record| seen(&self.lease, record));
+                            self.lease.leave(record);
                         }
                         self.ending = fence_end;
                         self.was_sent = false;
@@ -262,7 +264,7 @@ impl SettleJob {
 
 /// Sends the end until an answer is conclusive or no time remains. `is_resend`: `answer` is not the answer to the first send.
 async fn resolve(
-    lease: &Arc<Lease>,
+    lease: &Lease,
     ending: &mut Ending,
     mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
@@ -307,10 +309,15 @@ async fn resolve(
             (Err(error), Ending::EndFence(_)) if fencing::is_permanent(&error) => {
                 return SettleOutcome::Closed;
             }
-            (Err(_), _) if !backoff.pause().await => return SettleOutcome::Open,
-            (Err(_), _) => {
+            (Err(_), ending) => {
+                // Also while the caller waits, because the lease may end before the deadline.
+                if let Ending::Complete(outcome) = ending {
+                    unrecorded::show(lease, outcome);
+                }
+                if !backoff.pause().await {
+                    return SettleOutcome::Open;
+                }
                 is_resend = true;
-                unrecorded::enter(lease);
                 answer = backoff.attempt(ending.send_in_turn(lease)).await;
             }
         }
@@ -359,12 +366,13 @@ async fn complete_with_fallback(
 }
 
 /// Duplicates wait no longer for the end of the call. They get its outcome, or ask the store if there is no outcome.
-fn leave_unsettled(lease: &Arc<Lease>, ending: &Ending) {
-    match ending {
-        Ending::Complete(outcome) if !mutation!(ForgetsUnrecorded) => {
-            unrecorded::show(lease, outcome);
-        }
-        _ => lease.leave(None),
+fn leave_unsettled(lease: &Lease, ending: &Ending) {
+    if let Ending::Complete(outcome) = ending {
+        unrecorded::show(lease, outcome);
+    }
+    let is_shown = matches!(lease.in_flight().state().phase(), Phase::Unrecorded(_));
+    if !is_shown {
+        lease.leave(None);
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) enum Phase {
     Running,
     /// The body has returned. The lease is renewed until the end of the call is in the store.
     Settling,
-    /// As `Settling`, but the store has not taken the outcome in time. Duplicates get this record, which the store does not have yet.
+    /// The same as `Settling`, after the store has not taken the outcome in time. Duplicates get this record, which the store may not have.
     Unrecorded(Arc<SeenRecord>),
     /// The body was dropped. The lease is no longer renewed, and the removal of the record, if any, is in flight.
     Dropped,
@@ -211,11 +211,6 @@ impl State {
             self.announced += 1;
         }
         self.followers.take().map(|followers| followers.end())
-    }
-
-    /// Duplicates see the phases of the call again.
-    pub(crate) fn reopen(&mut self) {
-        self.final_view = None;
     }
 
     pub(crate) fn since(&self) -> Instant {

@@ -141,6 +141,9 @@ impl Waiter {
         loop {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
+            if let Some(refusal) = self.refusal_by_outcome() {
+                return Err(refusal);
+            }
             let answer = self.resolve(&mut claim, &mut known).await;
             let Some(answer) = self.remove_stray(answer).await else {
                 claim.defuse();
@@ -297,16 +300,27 @@ impl Waiter {
         }
     }
 
+    /// The refusal, if another call of this process has ended, and the store has not taken its outcome. The claim of that call may
+    /// have expired.
+    fn refusal_by_outcome(&self) -> Option<Refusal> {
+        let other = self.lease.find_other()?;
+        let Phase::Unrecorded(outcome) = other.in_flight().snapshot().phase else {
+            return None;
+        };
+        let refusal = outcome
+            .is_alive(Instant::now())
+            .then(|| self.refusal(&outcome, false));
+        refusal.filter(|refusal| self.wait_limit(refusal).is_none())
+    }
+
     /// The refusal, if another call of this process has got the key in the meantime.
     fn refusal_by_other(&self) -> Option<Refusal> {
         let other = self.lease.find_other()?;
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
-            Phase::Unrecorded(outcome) => {
-                let is_known = outcome.is_alive(Instant::now());
-                return is_known.then(|| self.refusal(&outcome, false));
-            }
+            // `refusal_by_outcome` reads it.
+            Phase::Unrecorded(_) => return self.refusal_by_outcome(),
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())

@@ -40,7 +40,7 @@ struct Fences<'a> {
     /// The numbers whose fences are ended.
     ended: BTreeSet<i64>,
     /// The calls that run without a claim. The store may have one nevertheless.
-    unguarded: BTreeSet<CallId>,
+    unguarded: BTreeSet<(usize, CallId)>,
     counts: &'a mut Counts,
 }
 
@@ -97,7 +97,7 @@ impl Fences<'_> {
                 took_over,
             } => return self.begins(at, number_of_key, (call, number), took_over),
             Kind::Unguarded { call } => {
-                self.unguarded.insert(call);
+                self.unguarded.insert((number_of_key, call));
             }
             Kind::Effect { call } => return self.writes(at, number_of_key, call),
             Kind::BodyEnded { call, end } => {

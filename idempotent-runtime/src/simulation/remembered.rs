@@ -44,7 +44,7 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                     BodyEnd::Unknown => true,
                     _ => false,
                 };
-                // A call that continues without its lease has left the table.
+                // A call that has lost its lease is not in the table.
                 let key = &plan.keys[plan.calls[call.0].key];
                 let continues = key.on_lease_lost == OnLeaseLost::Continue;
                 // A call that ran beside an equal call may not be in the table.
