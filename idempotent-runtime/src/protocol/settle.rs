@@ -202,7 +202,8 @@ impl Job for SettleJob {
                 settled => {
                     let has_outcome =
                         matches!(self.ending, Ending::Complete(_) | Ending::Tombstone(_));
-                    if self.is_reported && has_outcome && settled == SettleOutcome::Stored {
+                    // A tombstone was reported as a result that is not kept.
+                    if self.is_reported && completes && settled == SettleOutcome::Stored {
                         let call = self.lease.call();
                         call.emit(EventKind::Confirmed, |event| event);
                     }

@@ -162,10 +162,8 @@ impl Fences<'_> {
         let is_known = |end| matches!(end, Some(BodyEnd::Success | BodyEnd::Failure));
         let earlier = before.map_or(0, |before| before.order);
         // The claim of an unguarded body took over, and that body does not know it.
-        let unguarded = self
-            .unguarded
-            .iter()
-            .filter_map(|call| self.drawn.get(call));
+        let unguarded = self.unguarded.iter().filter(|of| of.0 == key);
+        let unguarded = unguarded.filter_map(|of| self.drawn.get(&of.1));
         let mut unguarded = unguarded.flatten().filter_map(|(_, order)| *order);
         let is_hidden = unguarded.any(|of_other| earlier < of_other && of_other < order);
         if end.is_some_and(|end| !is_known(end)) && !took_over && !is_hidden {

@@ -98,6 +98,7 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                         && of_key(other)
                         && calls[other].process == second.process
                         && second.at > **ended + 2 * plan.deadline
+                        && *at < **ended + plan.keys[plan.calls[other.0].key].ttl
                 };
                 let is_frozen = frozen.contains(&(second.process, *key));
                 if let Some((other, _)) = known.iter().find(is_of).filter(|_| !is_frozen) {

@@ -537,7 +537,7 @@ async fn a_store_without_room_for_the_mark_of_a_further_key_holds_all_keys() {
         call.error(Failed::Refused).run(body).await.unwrap_err();
         sleep(secs(9)).await;
         assert_eq!(taken(&guarded, &[1, 2]).await, [1, 2]);
-        assert_eq!(observed.take(), ["failed", "not_kept"]);
+        assert_eq!(observed.take(), ["failed", "outcome_unknown", "not_kept"]);
         idempotency.drain(secs(60)).await.unwrap();
         assert_eq!(taken(&guarded, &[1, 2]).await, [1, 2]);
         let duplicate = refusal(transfer(&guarded, 1, &[2])).await;
