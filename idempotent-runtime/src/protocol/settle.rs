@@ -200,23 +200,12 @@ impl Job for SettleJob {
                 }
                 SettleOutcome::Open => {}
                 settled => {
-                    let has_outcome =
-                        matches!(self.ending, Ending::Complete(_) | Ending::Tombstone(_));
                     // A tombstone was reported as a result that is not kept.
                     if self.is_reported && completes && settled == SettleOutcome::Stored {
                         let call = self.lease.call();
                         call.emit(EventKind::Confirmed, |event| event);
                     }
-                    if let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled)
-                    {
-                        // Followers need the stored result, and not the end of the fence.
-                        let record = self.ending.stored_record(settled);
-                        if record.is_some() || has_outcome {
-                            let record = record.map(|record| seen(&self.lease, record));
-                            self.lease.leave(record);
-                        }
-                        self.ending = fence_end;
-                        self.was_sent = false;
+                    if self.begins_fence_end(settled) {
                         until = self.give_up_instant(limit);
                         continue;
                     }
@@ -251,6 +240,22 @@ fn finish(lease: &Lease, record: Option<&Bytes>) {
 }
 
 impl SettleJob {
+    /// Takes the end of the fence as the next ending, if the fence must be ended.
+    fn begins_fence_end(&mut self, settled: SettleOutcome) -> bool {
+        let Some(fence_end) = fence::next_ending(&self.lease, &self.ending, settled) else {
+            return false;
+        };
+        // Followers need the stored outcome, and not the end of the fence.
+        if let Ending::Complete(_) | Ending::Tombstone(_) = self.ending {
+            let record = self.ending.stored_record(settled);
+            self.lease
+                .leave(record.map(|record| seen(&self.lease, record)));
+        }
+        self.ending = fence_end;
+        self.was_sent = false;
+        true
+    }
+
     /// When to give up. A success is stored even after its lease, or the next call would repeat the work.
     fn give_up_instant(&self, limit: Duration) -> Instant {
         let at_least = match self.ending {

@@ -217,7 +217,6 @@ fn a_second_effect_needs_an_excuse() {
 
 #[test]
 fn only_another_process_proves_by_a_replay_that_the_store_has_a_success() {
-    // The process 2 settles in the background.
     let replayed_in = |process| {
         let other = Call { process, number: 1 };
         let replay = Answer::Replay(call(2));
