@@ -14,7 +14,6 @@ use crate::protocol::lease::Lease;
 use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::shared::Shared;
-use crate::protocol::state::Phase;
 use crate::protocol::{fence, kept_claim, steps_end, unrecorded};
 use crate::store::{Claim, StoreError, StoreErrorKind, Swap, fencing};
 
@@ -101,7 +100,7 @@ impl Unsettled {
     /// The caller gets its answer now.
     fn leave(&mut self) {
         if let Some((lease, ending)) = &self.end {
-            leave_unsettled(lease, ending);
+            unrecorded::show_or_leave(lease, ending);
             report_unconfirmed(lease, ending);
             self.is_reported = true;
         }
@@ -179,7 +178,7 @@ impl Job for SettleJob {
             let answer = backoff.attempt(self.ending.send_in_turn(&self.lease)).await;
             if answer.is_err() {
                 // Followers wait for the first answer, because the store still shows them the claim, but for no silent store.
-                leave_unsettled(&self.lease, &self.ending);
+                unrecorded::show_or_leave(&self.lease, &self.ending);
             }
             let (lease, ending) = (&self.lease, &mut self.ending);
             let settled = resolve(lease, ending, backoff, answer, self.was_sent).await;
@@ -187,7 +186,7 @@ impl Job for SettleJob {
             match settled {
                 SettleOutcome::Open if completes && !self.is_reported => {
                     // The first answer may be that the claim has gone, and its followers still wait.
-                    leave_unsettled(&self.lease, &self.ending);
+                    unrecorded::show_or_leave(&self.lease, &self.ending);
                     report_unconfirmed(&self.lease, &self.ending);
                     self.is_reported = true;
                     self.was_sent = true;
@@ -369,17 +368,6 @@ async fn complete_with_fallback(
         }
         answer => answer,
     })
-}
-
-/// Duplicates wait no longer for the end of the call. They get its outcome, or ask the store if there is no outcome.
-fn leave_unsettled(lease: &Lease, ending: &Ending) {
-    if let Ending::Complete(outcome) = ending {
-        unrecorded::show(lease, outcome);
-    }
-    let is_shown = matches!(lease.in_flight().state().phase(), Phase::Unrecorded(_));
-    if !is_shown {
-        lease.leave(None);
-    }
 }
 
 /// Reports an outcome that is not recorded yet. If the process is killed now, no other event follows.

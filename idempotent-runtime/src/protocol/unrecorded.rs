@@ -6,10 +6,22 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::mutation::mutation;
+use crate::protocol::ending::Ending;
 use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
 use crate::protocol::seen::{Lives, SeenRecord};
 use crate::protocol::state::Phase;
+
+/// Duplicates wait no longer for the end of the call. They get its outcome, or ask the store if there is no outcome.
+pub(crate) fn show_or_leave(lease: &Lease, ending: &Ending) {
+    if let Ending::Complete(outcome) = ending {
+        show(lease, outcome);
+    }
+    let is_shown = matches!(lease.in_flight().state().phase(), Phase::Unrecorded(_));
+    if !is_shown {
+        lease.leave(None);
+    }
+}
 
 /// Gives the outcome of the call to its duplicates until the lease is finished, but no longer than the record would live if it was
 /// stored now. A call that is not in the table has no duplicates: it has lost its lease, has claimed its key beside an equal call, or
