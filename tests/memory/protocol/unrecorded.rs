@@ -2,11 +2,12 @@
 
 use std::future::ready;
 
+use futures_util::FutureExt as _;
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Settle, StoreErrorKind};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::protocol::guarded::{Guarded, forever, never, run, secs, yielding};
+use crate::protocol::guarded::{Guarded, forever, millis, never, run, secs, yielding};
 use crate::protocol::observed::Observed;
 use crate::protocol::unknown_outcome::{PayError, pay};
 
@@ -129,4 +130,62 @@ async fn a_call_runs_again_after_an_operator_has_freed_its_key() {
     assert!(guarded.idempotency.forget(&peek).await.unwrap());
     store.heal();
     guarded.run(1, ready(Ok(()))).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_may_end_while_the_caller_still_waits_for_the_store() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let guarded = Guarded::on(store.clone(), policy().lease(millis(300)));
+    store.always(Op::Replace, Fault::Fail(StoreErrorKind::NotApplied));
+    let body = async {
+        sleep(millis(250)).await;
+        Ok(())
+    };
+    let second = async {
+        sleep(millis(700)).await;
+        assert_eq!(guarded.entry(1).await, None, "the claim has expired");
+        code(&guarded).await
+    };
+    let (first, second) = tokio::join!(guarded.run(1, body), second);
+    first.unwrap();
+    assert_eq!(second, "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_call_that_asks_the_store_itself_gets_the_outcome_of_its_process() {
+    let (store, guarded) = store_without_ends(policy().wait(secs(60)));
+    store.next(Op::Claim, Fault::ApplyThenHang);
+    let mut first = Box::pin(guarded.run(1, ready(Ok(()))));
+    assert!(first.as_mut().now_or_never().is_none());
+    // The first call is not polled, so the second call asks the store.
+    let mut second = Box::pin(guarded.run(1, forever()));
+    timeout(secs(3), &mut second).await.unwrap_err();
+    let (first, second) = tokio::join!(first, timeout(secs(30), second));
+    first.unwrap();
+    let refused = second.unwrap().unwrap_err().refusal();
+    assert_eq!(refused.code(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_shares_a_key_does_other_work_and_is_no_duplicate() {
+    let (_store, guarded) = store_without_ends(policy());
+    let call = |keys: [u64; 2]| {
+        let mut call = guarded.call(keys[0]);
+        call.also();
+        call.also_part(&keys[1]);
+        call
+    };
+    run(call([1, 2]), ready(Ok(()))).await.unwrap();
+    sleep(secs(20)).await;
+    for (keys, code, is_duplicate) in [
+        ([1, 2], "already_done", true),
+        ([1, 3], "in_progress", false),
+        ([4, 2], "in_progress", false),
+    ] {
+        let refused = run(call(keys), forever()).await.unwrap_err().refusal();
+        assert_eq!(
+            (refused.code(), refused.is_duplicate()),
+            (code, is_duplicate)
+        );
+    }
 }
