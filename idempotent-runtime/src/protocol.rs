@@ -40,7 +40,7 @@
 //! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
 //! | to `Settling` | `lease` when the body returns | nothing: the key is still taken |
-//! | to `Unrecorded` | `settle` when a send of the outcome fails; also from `Running`, if the body ran without the store | duplicates that follow the call: they get its outcome |
+//! | to `Unrecorded` | `settle` when the caller would wait no longer, or a send in the background fails; also from `Running`, if the body ran without the store | duplicates that follow the call: they get its outcome |
 //! | to `Dropped` | `held`; if the outcome of the body is unknown, `mark` then marks the claim | nothing: the key is still taken |
 //! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!

@@ -140,7 +140,7 @@ impl Progress {
         let waits_for_end = self.limits.wait_until.is_some() && !differs;
         let is_asking = matches!(phase, Phase::Asking(_));
         let is_waiting = matches!(phase, Phase::Waiting(_));
-        let mut until = match self.step(lease, phase, state.good_until(), differs, now) {
+        let mut until = match self.step(lease, phase, state.busy_until(), differs, now) {
             FollowStep::Wait(until) => until,
             step => return step,
         };
@@ -178,7 +178,7 @@ impl Progress {
         FollowStep::Wait(until)
     }
 
-    /// The next step of the call, in this phase of its leader, whose lease is good until `good_until`.
+    /// The next step of the call, in this phase of its leader, which has its key until `good_until` at least.
     fn step(
         &self,
         lease: &Arc<Lease>,

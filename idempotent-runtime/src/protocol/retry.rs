@@ -173,6 +173,11 @@ impl Backoff {
         true
     }
 
+    /// When it gives up.
+    pub(crate) fn gives_up_at(&self) -> Instant {
+        self.until
+    }
+
     fn remaining(&self) -> Duration {
         self.until.duration_since(Instant::now())
     }

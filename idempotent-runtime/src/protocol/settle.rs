@@ -315,9 +315,10 @@ async fn resolve(
                 return SettleOutcome::Closed;
             }
             (Err(_), ending) => {
-                // Also while the caller waits, because the lease may end before the deadline.
-                if let Ending::Complete(outcome) = ending {
-                    unrecorded::show(lease, outcome);
+                if matches!(ending, Ending::Complete(_)) {
+                    // The lease may end while the caller still waits.
+                    let until = backoff.gives_up_at();
+                    lease.in_flight().state().note_settling(until);
                 }
                 if !backoff.pause().await {
                     return SettleOutcome::Open;

@@ -29,6 +29,8 @@ pub(crate) struct State {
     since: Instant,
     /// When the lease expires.
     good_until: Instant,
+    /// Until when the call tries to store its outcome while its caller waits, after the first failure.
+    settles_until: Option<Instant>,
     /// A renewal was sent, so the record may be stored longer than its claim asked for.
     was_renewed: bool,
     /// The last renewal failed.
@@ -112,6 +114,7 @@ impl State {
             shown_record: None,
             since: *NOT_STARTED,
             good_until: *NOT_STARTED,
+            settles_until: None,
             was_renewed: false,
             is_failing: false,
             hold_until: None,
@@ -219,6 +222,17 @@ impl State {
 
     pub(crate) fn good_until(&self) -> Instant {
         self.good_until
+    }
+
+    /// Until when duplicates believe that the call is polled, and has its key.
+    pub(crate) fn busy_until(&self) -> Instant {
+        let settles_until = self.settles_until;
+        settles_until.map_or(self.good_until, |until| until.max(self.good_until))
+    }
+
+    /// Notes until when the call tries to store its outcome.
+    pub(crate) fn note_settling(&mut self, until: Instant) {
+        self.settles_until = Some(until);
     }
 
     pub(crate) fn term(&self) -> Term {
