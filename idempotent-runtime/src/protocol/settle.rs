@@ -315,11 +315,7 @@ async fn resolve(
                 return SettleOutcome::Closed;
             }
             (Err(_), ending) => {
-                if matches!(ending, Ending::Complete(_)) {
-                    // The lease may end while the caller still waits.
-                    let until = backoff.gives_up_at();
-                    lease.in_flight().state().note_settling(until);
-                }
+                unrecorded::note_settling(lease, ending, backoff.gives_up_at());
                 if !backoff.pause().await {
                     return SettleOutcome::Open;
                 }

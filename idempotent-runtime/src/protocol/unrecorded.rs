@@ -41,3 +41,10 @@ pub(crate) fn show(lease: &Lease, outcome: &Bytes) {
         _ => {}
     }
 }
+
+/// Notes until when the call tries to store its outcome, because its lease may end while its caller waits.
+pub(crate) fn note_settling(lease: &Lease, ending: &Ending, until: Instant) {
+    if matches!(ending, Ending::Complete(_)) {
+        lease.in_flight().state().note_settling(until);
+    }
+}
