@@ -26,6 +26,7 @@ mod run_each;
 mod sentinels;
 mod servers;
 mod shifted_replies;
+mod silent_at_the_end;
 mod socket;
 mod tls;
 mod waiting;
