@@ -23,10 +23,17 @@ pub(crate) fn show_or_leave(lease: &Lease, ending: &Ending) {
     }
 }
 
+/// Notes until when the call tries to store its outcome, because its lease may end while its caller waits.
+pub(crate) fn note_settling(lease: &Lease, ending: &Ending, until: Instant) {
+    if matches!(ending, Ending::Complete(_)) {
+        lease.in_flight().state().note_settling(until);
+    }
+}
+
 /// Gives the outcome of the call to its duplicates until the lease is finished, but no longer than the record would live if it was
 /// stored now. A call that is not in the table has no duplicates: it has lost its lease, has claimed its key beside an equal call, or
 /// an operator has freed its key.
-pub(crate) fn show(lease: &Lease, outcome: &Bytes) {
+fn show(lease: &Lease, outcome: &Bytes) {
     let lives = Lives {
         until: Instant::now() + lease.end_ttl(outcome),
         is_kept: false,
@@ -39,12 +46,5 @@ pub(crate) fn show(lease: &Lease, outcome: &Bytes) {
             InFlight::set_phase_in(state, Phase::Unrecorded(Arc::new(outcome)));
         }
         _ => {}
-    }
-}
-
-/// Notes until when the call tries to store its outcome, because its lease may end while its caller waits.
-pub(crate) fn note_settling(lease: &Lease, ending: &Ending, until: Instant) {
-    if matches!(ending, Ending::Complete(_)) {
-        lease.in_flight().state().note_settling(until);
     }
 }

@@ -141,7 +141,11 @@ impl Waiter {
         loop {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
-            if let Some(refusal) = self.refusal_by_outcome() {
+            if matches!(known, KnownAnswer::Nothing)
+                && let Some(other) = self.lease.find_other()
+                && let Phase::Unrecorded(outcome) = other.in_flight().snapshot().phase
+                && let Some(refusal) = self.refusal_by_outcome(&outcome)
+            {
                 return Err(refusal);
             }
             let answer = self.resolve(&mut claim, &mut known).await;
@@ -300,16 +304,10 @@ impl Waiter {
         }
     }
 
-    /// The refusal, if another call of this process has ended, and the store has not taken its outcome. The claim of that call may
-    /// have expired.
-    fn refusal_by_outcome(&self) -> Option<Refusal> {
-        let other = self.lease.find_other()?;
-        let Phase::Unrecorded(outcome) = other.in_flight().snapshot().phase else {
-            return None;
-        };
-        let refusal = outcome
-            .is_alive(Instant::now())
-            .then(|| self.refusal(&outcome, false));
+    /// The refusal by the outcome of another call of this process, which the store has not taken. The claim of that call may have expired.
+    fn refusal_by_outcome(&self, outcome: &Arc<SeenRecord>) -> Option<Refusal> {
+        let is_known = outcome.is_alive(Instant::now());
+        let refusal = is_known.then(|| self.refusal(outcome, false));
         refusal.filter(|refusal| self.wait_limit(refusal).is_none())
     }
 
@@ -319,8 +317,7 @@ impl Waiter {
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
-            // `refusal_by_outcome` reads it.
-            Phase::Unrecorded(_) => return self.refusal_by_outcome(),
+            Phase::Unrecorded(outcome) => return self.refusal_by_outcome(&outcome),
             Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())
