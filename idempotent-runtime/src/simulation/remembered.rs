@@ -9,7 +9,7 @@ use crate::policy::{OnLeaseLost, Release};
 
 pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
     let mut calls: BTreeMap<CallId, Made> = BTreeMap::new();
-    let mut claims: BTreeMap<u64, CallId> = BTreeMap::new();
+    let mut senders: BTreeMap<u64, CallId> = BTreeMap::new();
     // The calls whose outcomes only their processes know, and when their bodies ended.
     let mut known: BTreeMap<CallId, u64> = BTreeMap::new();
     // The calls that have not ended.
@@ -37,15 +37,13 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                 calls.remove(call);
             }
             Kind::BodyEnded { call, end } => {
+                let key = &plan.keys[plan.calls[call.0].key];
                 let is_kept = match end {
-                    BodyEnd::Success => {
-                        plan.keys[plan.calls[call.0].key].release == Release::OnError
-                    }
+                    BodyEnd::Success => key.release == Release::OnError,
                     BodyEnd::Unknown => true,
                     _ => false,
                 };
                 // A call that has lost its lease is not in the table.
-                let key = &plan.keys[plan.calls[call.0].key];
                 let continues = key.on_lease_lost == OnLeaseLost::Continue;
                 // A call that ran beside an equal call may not be in the table.
                 let process = calls.get(call).map(|made| made.process);
@@ -65,14 +63,14 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                 frozen.extend(process.map(|process| (process, *key)));
             }
             Kind::Sent { message, call, .. } => {
-                claims.insert(*message, *call);
+                senders.insert(*message, *call);
             }
             // The claim stays instead of the outcome.
             Kind::Refused {
                 message,
                 full: true,
             } => {
-                if let Some(call) = claims.get(message) {
+                if let Some(call) = senders.get(message) {
                     known.remove(call);
                 }
             }

@@ -77,7 +77,7 @@ impl Phase {
         let (Self::Settling(sent) | Self::Background(sent)) = self else {
             return false;
         };
-        matches!(sent, Operation::Unknown | Operation::PutUnknown)
+        sent.records_unknown()
     }
 }
 
@@ -136,7 +136,7 @@ impl Call {
         let Phase::Background(sent) = self.phase else {
             return None;
         };
-        let marked = self.phase.records_unknown();
+        let marked = sent.records_unknown();
         sent.records_outcome().then_some(Record {
             call: id,
             owner: self.owner,

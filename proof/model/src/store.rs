@@ -68,10 +68,12 @@ pub(crate) enum Operation {
 impl Operation {
     /// Whether the operation stores the outcome of a call.
     pub(crate) fn records_outcome(self) -> bool {
-        matches!(
-            self,
-            Self::Complete | Self::PutDone | Self::Unknown | Self::PutUnknown
-        )
+        self.records_unknown() || matches!(self, Self::Complete | Self::PutDone)
+    }
+
+    /// Whether the operation stores that the outcome is unknown.
+    pub(crate) fn records_unknown(self) -> bool {
+        matches!(self, Self::Unknown | Self::PutUnknown)
     }
 }
 
