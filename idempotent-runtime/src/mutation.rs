@@ -77,6 +77,8 @@ mod on_this_thread {
         RenewalStopsAtBodyEnd,
         /// The process forgets an outcome that the store has not taken in time.
         ForgetsUnrecorded,
+        /// The process forgets an outcome when another call has claimed its key.
+        ForgetsBehindClaim,
         /// A follower trusts an answer that is older than itself.
         OldAnswerBelieved,
         /// A follower waits forever for a leader that is not polled any more.

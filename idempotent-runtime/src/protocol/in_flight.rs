@@ -21,8 +21,9 @@
 //! | loses its lease | at once (`lease`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
-//! A call that asks the store while an equal call is in the table never enters, so no duplicate sees its phases, or its outcome before
-//! the store has it. Only a call with `wait` does this, or one behind an equal call that is not polled.
+//! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. Only a call with `wait`
+//! does this, or one behind an equal call that is not polled. If the equal call has left by then, it enters to show an outcome that the
+//! store has not taken.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -220,11 +221,12 @@ impl InFlightTable {
         }
     }
 
-    /// Removes the call with this key, because an operator has changed the record of the key.
+    /// Removes the call with this key, because an operator has removed the record of the key.
     pub(crate) fn evict(&self, site: &Site, key: &Key) {
         // A call in a transaction has the same site, but another key.
         let is_it = |call: &Arc<dyn Leader>| is_equal(call.site(), site) && call.key() == key;
         if let Some(call) = self.take(self.hash(site), is_it) {
+            call.in_flight().state().note_freed();
             call.in_flight().dismiss_followers(LastSeen::Unknown);
         }
     }

@@ -125,10 +125,13 @@ impl Lease {
         self.call().shared.in_flight_table()
     }
 
-    /// Enters the table of calls in flight. If an equal call is in the table, returns the equal call instead. Only the first
-    /// claim enters.
+    /// Enters the table of calls in flight. If an equal call is in the table, returns the equal call instead. The first claim
+    /// enters for its call.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<dyn Leader>> {
-        self.table().enter(self)
+        match &self.of {
+            CallRef::First(_) => self.table().enter(self),
+            CallRef::Later(first, _) => self.table().enter(first),
+        }
     }
 
     /// The other call of this process with the same key, if there is one in the table.

@@ -301,12 +301,13 @@ async fn resolve(
                 report_unsettled(lease, ending, "nothing is stored under its key");
                 return SettleOutcome::Closed;
             }
-            (Ok(Swap::Other(_)), _) => {
+            (Ok(Swap::Other(other)), ending) if !unrecorded::may_follow(lease, ending, &other) => {
                 report_unsettled(lease, ending, "another record is stored under its key");
                 return SettleOutcome::Closed;
             }
-            // This ends the round, because a caller may wait for it. Permissions and passwords may be wrong only for a moment,
-            // so the background job retries.
+            // This ends the round, because a caller may wait for it. The background job sends the end again: the call that has the key may
+            // fail, and permissions and passwords may be wrong only for a moment.
+            (Ok(Swap::Other(_)), _) if !is_resend => return SettleOutcome::Open,
             (Err(error), _) if error.kind() == StoreErrorKind::Misconfigured && !is_resend => {
                 return SettleOutcome::Open;
             }
@@ -314,15 +315,14 @@ async fn resolve(
             (Err(error), Ending::EndFence(_)) if fencing::is_permanent(&error) => {
                 return SettleOutcome::Closed;
             }
-            (Err(_), ending) => {
-                unrecorded::note_settling(lease, ending, backoff.gives_up_at());
-                if !backoff.pause().await {
-                    return SettleOutcome::Open;
-                }
-                is_resend = true;
-                answer = backoff.attempt(ending.send_in_turn(lease)).await;
-            }
+            (Ok(Swap::Other(_)) | Err(_), _) => {}
         }
+        unrecorded::note_settling(lease, ending, backoff.gives_up_at());
+        if !backoff.pause().await {
+            return SettleOutcome::Open;
+        }
+        is_resend = true;
+        answer = backoff.attempt(ending.send_in_turn(lease)).await;
     }
 }
 
@@ -344,11 +344,13 @@ async fn complete_with_fallback(
     let store = lease.call().shared.store();
     let (key, claim, ttl) = (lease.key(), lease.record(), lease.end_ttl(done));
     Fallback::Answer(match answer {
-        Ok(Swap::Absent) => match backoff.attempt(store.claim(key, done, ttl)).await {
-            Ok(Claim::Claimed) => Ok(Swap::Done),
-            Ok(Claim::Taken(other)) => Ok(Swap::Other(other)),
-            Err(error) => Err(error),
-        },
+        Ok(Swap::Absent) if unrecorded::may_store(lease) => {
+            match backoff.attempt(store.claim(key, done, ttl)).await {
+                Ok(Claim::Claimed) => Ok(Swap::Done),
+                Ok(Claim::Taken(other)) => Ok(Swap::Other(other)),
+                Err(error) => Err(error),
+            }
+        }
         Err(error) if error.kind() == StoreErrorKind::Full => {
             lease.hold_until(Instant::now() + ttl);
             let hold = store.replace(key, claim, claim, ttl);

@@ -17,6 +17,8 @@ pub(crate) struct State {
     phase: Phase,
     /// The view of duplicates in this process, after they have stopped following the call.
     final_view: Option<LastSeen>,
+    /// An operator has freed the key through this handle, after the store has not taken the outcome in time.
+    is_freed: bool,
     /// A duplicate has looked at the call.
     is_followed: bool,
     /// The duplicates that wait for the next phase.
@@ -108,6 +110,7 @@ impl State {
         Self {
             phase: Phase::Asking(None),
             final_view: None,
+            is_freed: false,
             is_followed: false,
             followers: None,
             announced: 0,
@@ -214,6 +217,16 @@ impl State {
             self.announced += 1;
         }
         self.followers.take().map(|followers| followers.end())
+    }
+
+    /// Whether an operator has freed the key through this handle, after the store has not taken the outcome in time.
+    pub(crate) fn is_freed(&self) -> bool {
+        self.is_freed
+    }
+
+    /// Notes that an operator has freed the key through this handle. The outcome of a body that still runs is stored nevertheless.
+    pub(crate) fn note_freed(&mut self) {
+        self.is_freed = matches!(self.phase, Phase::Unrecorded(_));
     }
 
     pub(crate) fn since(&self) -> Instant {

@@ -101,6 +101,10 @@ impl Plan {
                 call.settle = Settle::Background;
             }
         }
+        let dice = &mut Dice::new(seed, 12);
+        if slots > 1 && !undisturbed && plan.tokens.is_empty() && dice.chance(100) {
+            plan.add_rival(dice);
+        }
         plan
     }
 

@@ -85,7 +85,7 @@ pub(crate) enum Mutant {
 
 impl Mutant {
     /// The mutants that calls with one key find.
-    pub(super) const ALL: [Self; 50] = [
+    pub(super) const ALL: [Self; 51] = [
         Self::RemovesUnowned,
         Self::CompletesPlainly,
         Self::LooksThenPuts,
@@ -103,6 +103,7 @@ impl Mutant {
         Self::InEngine(Mutation::DeadlineFromReply),
         Self::InEngine(Mutation::RenewalStopsAtBodyEnd),
         Self::InEngine(Mutation::ForgetsUnrecorded),
+        Self::InEngine(Mutation::ForgetsBehindClaim),
         Self::InEngine(Mutation::OldAnswerBelieved),
         Self::InEngine(Mutation::FrozenLeaderFollowed),
         Self::InEngine(Mutation::HoldFreesKey),
@@ -203,7 +204,7 @@ fn breaks(mistake: Mutation) -> &'static [&'static str] {
         Mutation::LateAnswerAccepted => &[OWN_CLAIM],
         Mutation::DeadlineFromReply => &[OWN_CLAIM, AFTER_LEASE, OVERTAKEN],
         Mutation::RenewalStopsAtBodyEnd => &[RENEWED, KEY_STAYS],
-        Mutation::ForgetsUnrecorded => &[REMEMBERED],
+        Mutation::ForgetsUnrecorded | Mutation::ForgetsBehindClaim => &[REMEMBERED],
         Mutation::FrozenLeaderFollowed => &[IN_TIME, ENDS],
         // The callers may get the answers of other kinds of operations.
         Mutation::ShiftsAnswers => &[OWN_CLAIM, OWN_ANSWER, TRUE_ANSWER, BODY_HAS_TOKEN],

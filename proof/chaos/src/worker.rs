@@ -241,7 +241,7 @@ fn handle(store: Arc<dyn Store>, work: &Work, history: &Arc<History>) -> Idempot
         .deadline(Duration::from_micros(DEADLINE))
         .observer(move |event: &Event<'_>| {
             // Events of background tasks come after the answer to the caller.
-            if event.kind() == EventKind::Unrecorded
+            if matches!(event.kind(), EventKind::Unrecorded | EventKind::Unconfirmed)
                 && let Ok(call) = CALL.try_with(|call| *call)
             {
                 history.note(HistoryEvent::Unrecorded(call));

@@ -4,7 +4,9 @@ use std::future::ready;
 
 use futures_util::FutureExt as _;
 use idempotence::testkit::{Fault, FaultyStore, Op};
-use idempotent_runtime::{Error, MemoryStore, OnStoreError, Policy, Settle, StoreErrorKind};
+use idempotent_runtime::{
+    Error, MemoryStore, OnLeaseLost, OnStoreError, Policy, Renew, Settle, StoreErrorKind,
+};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::protocol::guarded::{Guarded, forever, millis, never, run, secs, yielding};
@@ -74,6 +76,82 @@ async fn a_waiting_call_gets_the_outcome_when_the_deadline_is_over() {
     }
 }
 
+/// How the call of another process ends that has claimed the key after the lease.
+#[derive(Debug, PartialEq)]
+enum OtherEnd {
+    Fails,
+    Dies,
+    Succeeds,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_another_process_does_not_make_the_process_forget() {
+    for (settle, end) in [
+        (Settle::Await, OtherEnd::Fails),
+        (Settle::Background, OtherEnd::Fails),
+        (Settle::Await, OtherEnd::Dies),
+        (Settle::Await, OtherEnd::Succeeds),
+    ] {
+        let (store, guarded) = store_without_ends(policy().settle(settle));
+        let observed = Observed::default();
+        let guarded = observed.on(&guarded);
+        unrecorded(&guarded).await;
+        let other = guarded.elsewhere().call(1).claim().await.unwrap();
+        let claim = guarded.entry(1).await.unwrap().value;
+        store.heal();
+        // The outcome was sent again, and the claim was there.
+        sleep(secs(9)).await;
+        assert_eq!(guarded.entry(1).await.unwrap().value, claim);
+        assert_eq!(code(&guarded).await, "already_done", "{end:?}");
+        assert_eq!(guarded.replaying(1, never::<u32>()).await.unwrap(), 7);
+        assert!(!observed.take().contains(&"unrecorded".to_owned()));
+        match end {
+            OtherEnd::Dies => std::mem::forget(other),
+            OtherEnd::Fails => _ = other.settle(false).await,
+            OtherEnd::Succeeds => _ = other.settle(true).await,
+        }
+        sleep(secs(40)).await;
+        let last = observed.take();
+        if end == OtherEnd::Succeeds {
+            assert_eq!(last, ["unrecorded"]);
+        } else {
+            assert_eq!(last, ["confirmed"], "{end:?}");
+            assert_eq!(guarded.replaying(1, never::<u32>()).await.unwrap(), 7);
+        }
+        assert_eq!(code(&guarded.elsewhere()).await, "already_done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_follows_a_lost_lease_does_not_keep_the_caller() {
+    let guarded = Guarded::in_memory(
+        policy()
+            .renew(Renew::No)
+            .on_lease_lost(OnLeaseLost::Continue),
+    );
+    let observed = Observed::default();
+    let guarded = observed.on(&guarded);
+    let elsewhere = guarded.elsewhere();
+    let mut first = Box::pin(guarded.run(1, async {
+        sleep(secs(20)).await;
+        Ok(())
+    }));
+    timeout(secs(19), &mut first).await.unwrap_err();
+    let other = elsewhere.call(1).claim().await.unwrap();
+    let resumed = Instant::now();
+    first.await.unwrap();
+    assert!(
+        resumed.elapsed() <= millis(1_100),
+        "{:?}",
+        resumed.elapsed()
+    );
+    other.settle(false).await;
+    guarded.settled().await;
+    let events = ["overrun", "executed", "unconfirmed", "confirmed"];
+    assert_eq!(observed.take(), events);
+    assert_eq!(code(&elsewhere).await, "already_done");
+}
+
 #[tokio::test(start_paused = true)]
 async fn another_payload_is_refused() {
     let (_store, guarded) = store_without_ends(policy());
@@ -129,6 +207,9 @@ async fn a_call_runs_again_after_an_operator_has_freed_its_key() {
     let peek = peek.unwrap().unwrap();
     assert!(guarded.idempotency.forget(&peek).await.unwrap());
     store.heal();
+    // The outcome that the operator has removed is not stored again.
+    guarded.settled().await;
+    assert_eq!(guarded.entry(1).await, None);
     guarded.run(1, ready(Ok(()))).await.unwrap();
 }
 
@@ -165,4 +246,25 @@ async fn a_waiting_call_that_asks_the_store_itself_gets_the_outcome_of_its_proce
     first.unwrap();
     let refused = second.unwrap().unwrap_err().refusal();
     assert_eq!(refused.code(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_claimed_its_key_beside_an_equal_call_gives_its_outcome() {
+    let (store, guarded) = store_without_ends(policy());
+    store.next(Op::Claim, Fault::Hang);
+    let mut not_polled = Box::pin(guarded.run(1, forever()));
+    assert!(not_polled.as_mut().now_or_never().is_none());
+    let body = async {
+        sleep(secs(5)).await;
+        Ok(())
+    };
+    let drops = async {
+        sleep(secs(4)).await;
+        drop(not_polled);
+    };
+    let (second, ()) = tokio::join!(guarded.run(1, body), drops);
+    second.unwrap();
+    sleep(secs(20)).await;
+    assert_eq!(guarded.entry(1).await, None, "the claim has expired");
+    assert_eq!(code(&guarded).await, "already_done");
 }

@@ -11,7 +11,7 @@ use idempotent_sql::SqlStore;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, leave_expired};
+use crate::store::databases::{Fresh, MAX_WAIT, TTL, VALUE, connected, leave_expired};
 
 on_every_database! {
     one_of_200_claims_wins
@@ -48,7 +48,7 @@ async fn one_of_50_takes_over_what_has_expired<DB: Fresh>() {
 /// Four stores on the same database, like in four processes.
 async fn stores<DB: Fresh>() -> [Arc<SqlStore<DB>>; 4] {
     let url = DB::url();
-    let store = async || Arc::new(SqlStore::connect(&url).await.unwrap());
+    let store = async || Arc::new(connected::<DB>(&url).await);
     [store().await, store().await, store().await, store().await]
 }
 
