@@ -22,8 +22,8 @@
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
 //! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. Only a call with `wait`
-//! does this, or one behind an equal call that is not polled. If the equal call has left by then, it enters to show an outcome that the
-//! store has not taken.
+//! does this, or one behind an equal call that is not polled. Such a call, or one that has lost its lease, enters when the store has not
+//! taken its outcome in time, if no equal call is in the table then.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};

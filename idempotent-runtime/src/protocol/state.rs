@@ -229,6 +229,11 @@ impl State {
         self.is_freed = matches!(self.phase, Phase::Unrecorded(_));
     }
 
+    /// Shows the phases again, after a call that has lost its lease has dismissed its duplicates, and before it enters the table again.
+    pub(crate) fn take_back_duplicates(&mut self) {
+        self.final_view = None;
+    }
+
     pub(crate) fn since(&self) -> Instant {
         self.since
     }

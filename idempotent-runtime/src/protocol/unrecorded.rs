@@ -45,21 +45,24 @@ pub(crate) fn may_follow(lease: &Lease, ending: &Ending, other: &Bytes) -> bool 
 }
 
 /// Gives the outcome of the call to its duplicates until the lease is finished, but no longer than the record would live if it was
-/// stored now. A call that has lost its lease, or whose key an operator has freed, has no duplicates.
+/// stored now. A call whose key an operator has freed while its body ran has no duplicates.
 fn show(lease: &Arc<Lease>, outcome: &Bytes) {
     let lives = Lives {
         until: Instant::now() + lease.end_ttl(outcome),
         is_kept: false,
     };
-    let state = lease.in_flight().state();
+    let mut state = lease.in_flight().state();
+    if state.is_lost() {
+        state.take_back_duplicates();
+    }
     match state.phase() {
         // A body that ran without the store is still `Running`.
-        Phase::Settling | Phase::Running if !mutation!(ForgetsUnrecorded) => {
+        Phase::Settling | Phase::Running | Phase::Lost(_) if !mutation!(ForgetsUnrecorded) => {
             let has_duplicates = state.shown_phase().is_ok();
             let outcome = SeenRecord::with_time(lease.key(), outcome.clone(), Some(lives));
             InFlight::set_phase_in(state, Phase::Unrecorded(Arc::new(outcome)));
             if has_duplicates && lease.call().policy.most_holders().is_none() {
-                // It is not in the table yet if it has claimed its key beside an equal call.
+                // It is not in the table if it has claimed its key beside an equal call, or has lost its lease.
                 lease.enter();
             }
         }

@@ -78,15 +78,13 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                     BodyEnd::Unknown => true,
                     _ => false,
                 };
-                // A call that has lost its lease is not in the table.
-                let continues = key.on_lease_lost == OnLeaseLost::Continue;
                 // A call that ran beside an equal call may not be in the table.
                 let process = calls.get(call).map(|made| made.process);
                 let is_alone = !open.iter().any(|other| {
                     let here = calls.get(other).map(|made| made.process) == process;
                     here && other != call && of_key(other)
                 });
-                let is_known = is_kept && !continues && is_alone && process.is_some();
+                let is_known = is_kept && is_alone && process.is_some();
                 known.extend(is_known.then_some((*call, *at)));
             }
             Kind::Put {
@@ -137,9 +135,6 @@ pub(super) fn check(plan: &Plan, history: &[Event]) -> Result<(), Broken> {
                     let is_replaced = other.is_some_and(|(by, at)| by != call && at >= ended);
                     !is_replaced || !of_key(call) || calls[call].process != *process
                 });
-            }
-            Kind::Overrun { process } => {
-                known.retain(|call, _| !of_key(call) || calls[call].process != *process);
             }
             Kind::Removed {
                 cause: RemovalCause::Forgotten | RemovalCause::Changed(OPERATOR),
