@@ -53,11 +53,17 @@ async function readPage() {
   if (asked === page) show(report);
 }
 
-/// Opens a page of the chosen mechanism, so that the button belongs to it.
+let opened = 0;
+
+/// Opens a page of the chosen mechanism, so that the button belongs to it. If another page is opened meanwhile, that page stays.
 async function newPage() {
+  opened += 1;
+  const turn = opened;
   $("buy").disabled = true;
   mechanismOfPage = $("mechanism").value;
-  page = (await ask("/api/pages", { mechanism: mechanismOfPage })).page;
+  const answer = await ask("/api/pages", { mechanism: mechanismOfPage });
+  if (turn !== opened) return;
+  page = answer.page;
   $("buy").disabled = false;
 }
 
