@@ -74,11 +74,11 @@ pub enum IdempotencyOutcome {
     /// The handler ran unguarded: the store was unavailable and `on_store_error` is `Run`, or the setting `disabled` is true.
     Unguarded,
     /// The handler ran, but the store did not confirm in time that its response is stored (event `unconfirmed`), or that the key is
-    /// free. The layer tries again in the background, and the event `unrecorded` reports if that fails, too. Or the store has no room for the
+    /// free; or another request has claimed the key after the lease, and may fail. The layer tries again in the background, and the event `unrecorded` reports if that fails, too. Or the store has no room for the
     /// response: the key stays taken for the `ttl`, and the layer stores a tombstone when there is room. With
     /// [`Settle::Background`](idempotent_runtime::Settle::Background) nearly every handler that ran ends like this.
     Unconfirmed,
-    /// The handler ran, but its response is not stored, and the key was not freed: the key has another record or none, because
+    /// The handler ran, but its response is not stored, and the key was not freed: the key has the record of another request that has ended, or none, because
     /// the lease was lost or an operator has freed the key. An equal request may have run, too.
     Unrecorded,
     /// The handler ran, and the key is free again.

@@ -40,13 +40,13 @@
 //! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
 //! | to `Settling` | `lease` when the body returns | nothing: the key is still taken |
-//! | to `Unrecorded` | `settle` when the caller would wait no longer, or a send in the background fails; also from `Running`, if the body ran without the store | duplicates that follow the call: they get its outcome |
+//! | to `Unrecorded` | `settle` when the caller would wait no longer, or a send in the background fails; also from `Running`, if the body ran without the store, and from `Lost`, if the body went on | duplicates that follow the call: they get its outcome |
 //! | to `Dropped` | `held`; if the outcome of the body is unknown, `mark` then marks the claim | nothing: the key is still taken |
 //! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
 //! Duplicates stop following earlier if they can learn nothing more from the call: the call is refused and has no claim to
 //! withdraw, its caller has the answer before its key is free, the store does not answer, or an operator has freed the key.
-//! From then on they see `State::final_view`, as `Ended`, and no later phase. The table of [`in_flight`] lists every such case.
+//! From then on they see `State::final_view`, as `Ended`, and no later phase, except that a call may move from `Lost` to `Unrecorded`. The table of [`in_flight`] lists every such case.
 //!
 //! Four other facts about a call have one owner each: what guards the body (`held::Guard`), whether a claim may be stored
 //! (`claim::ClaimGuard`), whether the end was sent (`settle::Unsettled`), and whether the end gives a token back

@@ -86,9 +86,10 @@ event_kinds! {
     /// The body runs without a claim because of `on_store_error = "run"`, or without the number of its `fence` while the setting
     /// `disabled` is true.
     Unguarded => "unguarded", Note, ERROR, "the store is unavailable; the body runs unguarded";
-    /// The store did not take a success, or an unknown outcome (`hold_err`), within the deadline. The process sends it again for the
-    /// `ttl`, for an hour at most; [`Confirmed`](Self::Confirmed) or [`Unrecorded`](Self::Unrecorded) follows. If the process is killed
-    /// before, nothing follows, and an equal call runs again when the claim ends: after the lease, with `release = false` after the `ttl`.
+    /// The store did not take a success, or an unknown outcome (`hold_err`), within the deadline, or another call has claimed the key after
+    /// the lease and may fail. The process sends it again for the `ttl`, for an hour at most; [`Confirmed`](Self::Confirmed) or [`Unrecorded`](Self::Unrecorded) follows. If the process is killed
+    /// before, nothing follows, and an equal call runs again when no claim has the key: after the lease, with `release = false` after the
+    /// `ttl`.
     Unconfirmed => "unconfirmed", Note, WARN, "the outcome of a call is not recorded yet; it is sent again in the background";
     /// Follows [`Unconfirmed`](Self::Unconfirmed).
     Confirmed => "confirmed", Note, INFO, "the outcome of a call that was not recorded in time is recorded now";

@@ -104,8 +104,9 @@ impl Progress {
                 }
             };
             match lease.enter() {
-                Some(next) => self.follow_next(next),
-                None => return Poll::Ready(Ok(record)),
+                // A call that has ended for its followers may be in the table again for a moment, see `unrecorded::enter`.
+                Some(next) if !Arc::ptr_eq(&next, &self.leader) => self.follow_next(next),
+                _ => return Poll::Ready(Ok(record)),
             }
         }
     }
@@ -127,6 +128,7 @@ impl Progress {
         let announced = state.announced_to_follower();
         let before = self.announced.replace(announced);
         self.freshness.0 += before.map_or(0, |before| announced.wrapping_sub(before));
+        self.place = self.place.filter(|_| state.keeps_places_since(before));
         let phase = match state.shown_phase() {
             Ok(phase) => phase,
             Err(last_seen) => {
@@ -254,7 +256,11 @@ impl Progress {
 
     fn leave_place(&mut self) {
         if let Some(place) = self.place.take() {
-            let waker = self.leader.in_flight().state().followers().leave(place);
+            let mut state = self.leader.in_flight().state();
+            let waker = state
+                .keeps_places_since(self.announced)
+                .then(|| state.followers().leave(place));
+            drop(state);
             drop(waker);
         }
     }

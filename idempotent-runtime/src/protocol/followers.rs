@@ -17,6 +17,8 @@ pub(crate) struct Followers {
     free: Vec<usize>,
     /// One for each runtime that has followers.
     alarms: Vec<FollowerAlarm>,
+    /// How many phases the call had announced before its first follower could have a place here.
+    since: u32,
 }
 
 /// The place of one follower. It keeps its place until it stops following.
@@ -66,6 +68,21 @@ impl Woken {
 }
 
 impl Followers {
+    /// The followers of a call that has dismissed its earlier followers.
+    pub(crate) fn since(announced: u32) -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+            alarms: Vec::new(),
+            since: announced,
+        }
+    }
+
+    /// Whether a follower that has last looked after so many announced phases has its place here.
+    pub(crate) fn has_place_since(&self, announced: u32) -> bool {
+        announced >= self.since
+    }
+
     /// Lets a follower wait. Returns its place, which is `place` if it has one already, and its earlier waker, which must be dropped
     /// outside of the lock.
     pub(crate) fn wait(

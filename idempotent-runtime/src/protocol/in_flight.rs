@@ -18,12 +18,12 @@
 //! | ends without an outcome, and its caller gets the answer because the deadline is over | when the caller gets it (`settle::settle`) | nothing |
 //! | ends without an outcome with `settle = "background"` | when its end is stored, or its first send fails (`settle`) | nothing |
 //! | is dropped in its body | at once, or after its key is freed or its claim is marked (`held`, `settle`, `mark`) | nothing |
-//! | loses its lease | at once (`lease`) | nothing |
+//! | loses its lease | at once (`lease`); it enters again to show its outcome (`unrecorded`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
 //!
 //! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. Only a call with `wait`
-//! does this, or one behind an equal call that is not polled. Such a call, or one that has lost its lease, enters when the store has not
-//! taken its outcome in time, if no equal call is in the table then.
+//! does this, or one behind an equal call that is not polled. It enters when the store has not taken its outcome in time and no equal call
+//! is in the table (`unrecorded`).
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -226,7 +226,6 @@ impl InFlightTable {
         // A call in a transaction has the same site, but another key.
         let is_it = |call: &Arc<dyn Leader>| is_equal(call.site(), site) && call.key() == key;
         if let Some(call) = self.take(self.hash(site), is_it) {
-            call.in_flight().state().note_freed();
             call.in_flight().dismiss_followers(LastSeen::Unknown);
         }
     }

@@ -173,6 +173,11 @@ impl Backoff {
         true
     }
 
+    /// Makes the next pause a second at most.
+    pub(crate) fn shorten(&mut self) {
+        self.pause = self.pause.min(LONG_PAUSE);
+    }
+
     /// When it gives up.
     pub(crate) fn gives_up_at(&self) -> Instant {
         self.until

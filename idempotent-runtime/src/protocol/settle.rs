@@ -269,7 +269,7 @@ impl SettleJob {
 
 /// Sends the end until an answer is conclusive or no time remains. `is_resend`: `answer` is not the answer to the first send.
 async fn resolve(
-    lease: &Lease,
+    lease: &Arc<Lease>,
     ending: &mut Ending,
     mut backoff: Backoff,
     mut answer: Result<Swap, StoreError>,
@@ -315,12 +315,15 @@ async fn resolve(
             (Err(error), Ending::EndFence(_)) if fencing::is_permanent(&error) => {
                 return SettleOutcome::Closed;
             }
-            (Ok(Swap::Other(_)) | Err(_), _) => {}
+            // The store answers, so it can be asked more often.
+            (Ok(Swap::Other(_)), _) => backoff.shorten(),
+            (Err(_), _) => {}
         }
         unrecorded::note_settling(lease, ending, backoff.gives_up_at());
         if !backoff.pause().await {
             return SettleOutcome::Open;
         }
+        unrecorded::enter(lease);
         is_resend = true;
         answer = backoff.attempt(ending.send_in_turn(lease)).await;
     }

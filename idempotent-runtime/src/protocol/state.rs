@@ -15,10 +15,9 @@ use crate::store::Key;
 /// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
     phase: Phase,
-    /// The view of duplicates in this process, after they have stopped following the call.
+    /// The view of duplicates in this process, after they have stopped following the call. A call that has lost its lease may get duplicates
+    /// again.
     final_view: Option<LastSeen>,
-    /// An operator has freed the key through this handle, after the store has not taken the outcome in time.
-    is_freed: bool,
     /// A duplicate has looked at the call.
     is_followed: bool,
     /// The duplicates that wait for the next phase.
@@ -110,7 +109,6 @@ impl State {
         Self {
             phase: Phase::Asking(None),
             final_view: None,
-            is_freed: false,
             is_followed: false,
             followers: None,
             announced: 0,
@@ -221,17 +219,20 @@ impl State {
 
     /// Whether an operator has freed the key through this handle, after the store has not taken the outcome in time.
     pub(crate) fn is_freed(&self) -> bool {
-        self.is_freed
-    }
-
-    /// Notes that an operator has freed the key through this handle. The outcome of a body that still runs is stored nevertheless.
-    pub(crate) fn note_freed(&mut self) {
-        self.is_freed = matches!(self.phase, Phase::Unrecorded(_));
+        matches!(self.phase, Phase::Unrecorded(_)) && self.final_view.is_some()
     }
 
     /// Shows the phases again, after a call that has lost its lease has dismissed its duplicates, and before it enters the table again.
     pub(crate) fn take_back_duplicates(&mut self) {
-        self.final_view = None;
+        if self.final_view.take().is_some() {
+            self.followers = Some(Box::new(Followers::since(self.announced)));
+        }
+    }
+
+    /// Whether a follower that has last looked after so many announced phases still has its place.
+    pub(crate) fn keeps_places_since(&self, announced: Option<u32>) -> bool {
+        let followers = self.followers.as_ref().zip(announced);
+        followers.is_none_or(|(followers, announced)| followers.has_place_since(announced))
     }
 
     pub(crate) fn since(&self) -> Instant {

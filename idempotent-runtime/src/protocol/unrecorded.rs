@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::mutation::mutation;
+use crate::policy::Release;
 use crate::protocol::ending::Ending;
 use crate::protocol::in_flight::InFlight;
 use crate::protocol::lease::Lease;
@@ -38,14 +39,18 @@ pub(crate) fn may_store(lease: &Lease) -> bool {
 }
 
 /// Whether `ending` may be stored after `other`, the record that has the key of the call. A claim of another call may follow the lease. If
-/// that call fails or dies, the next call must get this outcome, and not repeat the work.
+/// that call fails or dies, its key gets this outcome, so that later calls do not repeat the work. With other values of `release` the
+/// outcome would be older than its record may become.
 pub(crate) fn may_follow(lease: &Lease, ending: &Ending, other: &Bytes) -> bool {
     let is_outcome = matches!(ending, Ending::Complete(_)) && !mutation!(ForgetsBehindClaim);
-    is_outcome && Record::may_be_claim(other) && may_store(lease)
+    is_outcome
+        && lease.call().policy.release == Release::OnError
+        && Record::may_be_claim(other)
+        && may_store(lease)
 }
 
 /// Gives the outcome of the call to its duplicates until the lease is finished, but no longer than the record would live if it was
-/// stored now. A call whose key an operator has freed while its body ran has no duplicates.
+/// stored now. If an operator has freed the key while the body ran, the call has no duplicates.
 fn show(lease: &Arc<Lease>, outcome: &Bytes) {
     let lives = Lives {
         until: Instant::now() + lease.end_ttl(outcome),
@@ -55,17 +60,28 @@ fn show(lease: &Arc<Lease>, outcome: &Bytes) {
     if state.is_lost() {
         state.take_back_duplicates();
     }
+    let has_duplicates = state.shown_phase().is_ok();
     match state.phase() {
         // A body that ran without the store is still `Running`.
-        Phase::Settling | Phase::Running | Phase::Lost(_) if !mutation!(ForgetsUnrecorded) => {
-            let has_duplicates = state.shown_phase().is_ok();
+        Phase::Settling | Phase::Running | Phase::Lost(_)
+            if has_duplicates && !mutation!(ForgetsUnrecorded) =>
+        {
             let outcome = SeenRecord::with_time(lease.key(), outcome.clone(), Some(lives));
             InFlight::set_phase_in(state, Phase::Unrecorded(Arc::new(outcome)));
-            if has_duplicates && lease.call().policy.most_holders().is_none() {
-                // It is not in the table if it has claimed its key beside an equal call, or has lost its lease.
-                lease.enter();
-            }
+            enter(lease);
         }
         _ => {}
+    }
+}
+
+/// Enters a call whose outcome is shown into the table. It is not there if it has lost its lease, or has claimed its key beside an equal call.
+/// An equal call that is in the table stays there, so this is tried again before each send.
+pub(crate) fn enter(lease: &Arc<Lease>) {
+    let state = lease.in_flight().state();
+    let is_shown = matches!(state.shown_phase(), Ok(Phase::Unrecorded(_)));
+    drop(state);
+    // A call with permits has no equal calls.
+    if is_shown && lease.call().policy.most_holders().is_none() {
+        lease.enter();
     }
 }

@@ -3,7 +3,7 @@
 use crate::call::{Body, Phase};
 use crate::config::{Config, OnCancel, Release, Variant};
 use crate::state::State;
-use crate::store::{Answer, Operation};
+use crate::store::{Answer, Operation, Record};
 use crate::wait::LastSeen;
 
 impl State {
@@ -174,6 +174,18 @@ impl State {
                 self.acknowledge(config, id);
                 self.settled(id, last_seen.map_or(LastSeen::Nothing, LastSeen::Record));
             }
+            // The other call may fail. The caller gets its answer, and the background sends the outcome again (`unrecorded::may_follow`).
+            (outcome, Answer::OtherClaim | Answer::Taken(Record { done: false, .. }))
+                if outcome.records_outcome() && self.faults.resends > 0 =>
+            {
+                self.faults.resends -= 1;
+                let again = outcome.sent_again();
+                self.call_mut(id).phase = Phase::Background(again);
+                if caller_waits {
+                    self.moved(id);
+                }
+                self.send_request(id, again, 0);
+            }
             _ => {
                 self.acknowledge(config, id);
                 self.settled(id, LastSeen::Nothing);
@@ -183,11 +195,7 @@ impl State {
 
     /// Handles a missing answer to the command that ends the call.
     pub(crate) fn end_unanswered(&mut self, config: &Config, id: u8, sent: Operation) -> bool {
-        let again = match sent {
-            Operation::PutDone => Operation::Complete,
-            Operation::PutUnknown => Operation::Unknown,
-            sent => sent,
-        };
+        let again = sent.sent_again();
         let caller_waits = matches!(self.call(id).phase, Phase::Settling(_));
         let removes = [Variant::TimeoutRemoves, Variant::TimeoutRemovesByOwner];
         if sent == Operation::Complete && removes.contains(&config.variant) {

@@ -75,6 +75,15 @@ impl Operation {
     pub(crate) fn records_unknown(self) -> bool {
         matches!(self, Self::Unknown | Self::PutUnknown)
     }
+
+    /// The operation that is sent after no answer, or after the claim of another call.
+    pub(crate) fn sent_again(self) -> Self {
+        match self {
+            Self::PutDone => Self::Complete,
+            Self::PutUnknown => Self::Unknown,
+            sent => sent,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,6 +93,8 @@ pub(crate) enum Answer {
     Done,
     Absent,
     Other,
+    /// The claim of another call, which may be marked.
+    OtherClaim,
     Full,
 }
 
@@ -180,6 +191,7 @@ impl State {
                 Answer::Done
             }
             (_, None) => Answer::Absent,
+            (_, Some(record)) if !record.done => Answer::OtherClaim,
             (_, Some(_)) => Answer::Other,
         };
         let held = config.full && command.operation == Operation::Hold && answer == Answer::Done;

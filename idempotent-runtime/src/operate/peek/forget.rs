@@ -16,6 +16,9 @@ impl Idempotency {
     /// A body that still runs loses its lease at its next renewal. Until then an equal call may run at the same time. A call with the
     /// option `also` has a record for each key: an equal call runs when all are free.
     ///
+    /// If this handle knows an outcome of the key that the store has not taken (event `unconfirmed`), it forgets the outcome and does not
+    /// send it again, also if the request fails. Another handle that knows the outcome stores it again.
+    ///
     /// Round trips: two; three if steps were recorded since the record was read.
     ///
     /// # Errors
