@@ -218,3 +218,42 @@ fn the_table_forgets_calls_that_have_left() {
     let calls = |shard: &CallShard| shard.0.lock().unwrap().len();
     assert_eq!(table.shards.iter().map(calls).sum::<usize>(), 0);
 }
+
+#[test]
+fn a_call_that_takes_back_its_followers_knows_the_places_of_earlier_ones() {
+    let table = InFlightTable::default();
+    let call = new_call(&table, "k");
+    let mut state = call.in_flight.state();
+    let before = state.announced_to_follower();
+    state.followers();
+    assert!(state.keeps_places_since(Some(before)));
+    drop(state.dismiss_followers(LastSeen::Unknown));
+    state.take_back_duplicates();
+    assert!(!state.keeps_places_since(Some(before)));
+    let after = state.announced_to_follower();
+    assert!(state.shown_phase().is_ok() && state.keeps_places_since(Some(after)));
+}
+
+/// An operator may free the key at the moment in which its call enters the table again.
+#[tokio::test(start_paused = true)]
+async fn an_equal_call_asks_the_store_if_a_call_in_the_table_has_ended() {
+    let idempotency = crate::Idempotency::new(crate::MemoryStore::new());
+    let call = || {
+        let policy = crate::Policy::new(Duration::from_secs(60));
+        let endpoint = Endpoint::named("orders.pay");
+        let mut call = crate::call::Call::new(endpoint, policy, Some(&idempotency));
+        call.part(&7_u64);
+        call
+    };
+    let held = call().claim().await.expect("the key is free");
+    let woken = held
+        .lease
+        .in_flight()
+        .state()
+        .dismiss_followers(LastSeen::Unknown);
+    drop(woken);
+    let refused = call().claim().await.err().expect("the store has the claim");
+    assert_eq!(refused.into_error().code(), "in_progress");
+    held.settle(false).await;
+    call().claim().await.expect("the key is free again");
+}
