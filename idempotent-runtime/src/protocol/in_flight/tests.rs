@@ -239,7 +239,7 @@ fn a_call_that_takes_back_its_followers_knows_the_places_of_earlier_ones() {
 async fn an_equal_call_asks_the_store_if_a_call_in_the_table_has_ended() {
     let idempotency = crate::Idempotency::new(crate::MemoryStore::new());
     let call = || {
-        let policy = crate::Policy::new(Duration::from_secs(60));
+        let policy = crate::Policy::new(Duration::from_mins(1));
         let endpoint = Endpoint::named("orders.pay");
         let mut call = crate::call::Call::new(endpoint, policy, Some(&idempotency));
         call.part(&7_u64);
@@ -252,7 +252,9 @@ async fn an_equal_call_asks_the_store_if_a_call_in_the_table_has_ended() {
         .state()
         .dismiss_followers(LastSeen::Unknown);
     drop(woken);
-    let refused = call().claim().await.err().expect("the store has the claim");
+    let Err(refused) = call().claim().await else {
+        panic!("the store has the claim");
+    };
     assert_eq!(refused.into_error().code(), "in_progress");
     held.settle(false).await;
     call().claim().await.expect("the key is free again");
