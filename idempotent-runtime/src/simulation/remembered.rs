@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::call_plan::{BodyEnds, CallPlan};
+use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
 use super::dice::Dice;
 use super::history::{BodyEnd, CallId, Event, Kind, OPERATOR, RemovalCause, Sends};
 use super::knobs::Plan;
@@ -111,7 +111,7 @@ impl<'a> Memory<'a> {
             }
             Kind::BodyEnded { call, end } => {
                 let is_kept = match end {
-                    BodyEnd::Success => self.release_of(*call) == Release::OnError,
+                    BodyEnd::Success => self.key_plan(*call).release == Release::OnError,
                     BodyEnd::Unknown => true,
                     _ => false,
                 };
@@ -137,8 +137,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    fn release_of(&self, call: CallId) -> Release {
-        self.plan.keys[self.plan.calls[call.0].key].release
+    fn key_plan(&self, call: CallId) -> &KeyPlan {
+        &self.plan.keys[self.plan.calls[call.0].key]
     }
 
     fn note_reason_to_forget(&mut self, event: &Event) {
@@ -177,7 +177,7 @@ impl<'a> Memory<'a> {
                 let other = memory.done.get(key);
                 let is_replaced =
                     other.is_some_and(|(by, until)| *by != call && *until >= memory.known[&call]);
-                (is_replaced || memory.release_of(call) != Release::OnError)
+                (is_replaced || memory.key_plan(call).release != Release::OnError)
                     && memory.is_of(call, *key)
                     && memory.process_of(call) == Some(*process)
             }),
@@ -221,7 +221,7 @@ impl<'a> Memory<'a> {
                 && self.is_of(**other, *key)
                 && self.process_of(**other) == Some(second.process)
                 && second.at > **ended + 2 * self.plan.deadline
-                && *at < **ended + self.plan.keys[self.plan.calls[other.0].key].ttl
+                && *at < **ended + self.key_plan(**other).ttl
         };
         let is_frozen = self.frozen.contains(&(second.process, *key));
         match self.known.iter().find(is_of).filter(|_| !is_frozen) {
