@@ -87,6 +87,10 @@ impl Progress {
                     return Poll::Ready(Err(Refusal::from_record(lease, &record, true)));
                 }
                 FollowStep::StopFollowing => return Poll::Ready(Ok(None)),
+                FollowStep::TakePlace => {
+                    lease.displace(&self.leader);
+                    None
+                }
                 FollowStep::End(LastSeen::Unavailable) if waiter::refuses_without_store(call) => {
                     return Poll::Ready(Err(waiter::unanswered(call)));
                 }
@@ -139,8 +143,9 @@ impl Progress {
         };
         let now = before.map_or(self.since, |_| Instant::now());
         let differs = differs(lease.call(), &*self.leader);
-        let waits_for_end = self.limits.wait_until.is_some() && !differs;
-        let is_asking = matches!(phase, Phase::Asking(_));
+        let waits_for_end = self.limits.wait_until.is_some_and(|until| until > now) && !differs;
+        let is_asking = matches!(phase, Phase::Asking(_) | Phase::Withdrawing(_));
+        let has_gone = matches!(phase, Phase::Withdrawing(_));
         let is_waiting = matches!(phase, Phase::Waiting(_));
         let mut until = match self.step(lease, phase, state.busy_until(), differs, now) {
             FollowStep::Wait(until) => until,
@@ -151,7 +156,11 @@ impl Progress {
         }
         // Outside of a runtime there are no timers.
         let Some(scheduler) = Scheduler::current().filter(|_| until > now) else {
-            return FollowStep::StopFollowing;
+            return if has_gone {
+                FollowStep::TakePlace
+            } else {
+                FollowStep::StopFollowing
+            };
         };
         if !is_asking {
             self.limits.waiting_since.get_or_insert(now);
@@ -190,7 +199,7 @@ impl Progress {
         now: Instant,
     ) -> FollowStep {
         match phase {
-            Phase::Asking(answer_due) => {
+            Phase::Asking(answer_due) | Phase::Withdrawing(answer_due) => {
                 let limit = lease.call().shared.deadline();
                 let due = answer_due.unwrap_or(self.since + first_try(limit));
                 // A leader without a new phase by this instant is no longer polled.
@@ -218,17 +227,16 @@ impl Progress {
 
     /// The step behind a leader that gets the store's answer by `due`, or asks again.
     fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> FollowStep {
-        let WaitLimits {
-            ask_until,
-            wait_until,
-            ..
-        } = self.limits;
-        let until = due.min(wait_until.unwrap_or(ask_until));
-        let is_late = until <= now && due > now && wait_until.is_none();
-        if is_late && waiter::refuses_without_store(call) {
+        let refuses = waiter::refuses_without_store(call);
+        let until = match self.limits.wait_until {
+            Some(until) if until > now || !refuses => until,
+            // Each claim of a call whose wait is over would stay in the queue of a silent store, with its withdrawal.
+            _ => self.limits.gives_up_at(call),
+        };
+        if until <= now && due > now && refuses {
             return FollowStep::Refuse(waiter::unanswered(call));
         }
-        FollowStep::Wait(until)
+        FollowStep::Wait(due.min(until))
     }
 
     /// The step behind a leader that waits for a call of another process with this record.
@@ -315,6 +323,8 @@ enum FollowStep {
     End(LastSeen),
     /// The leader can give no more information, so the call asks the store itself.
     StopFollowing,
+    /// The caller of the leader has gone, and the store does not answer: the call asks for the others.
+    TakePlace,
     /// Is refused because of the leader's record.
     RefuseBehindHolder,
     /// Is refused.

@@ -10,8 +10,8 @@
 //! | gets no answer of the store | at once (`wait`) | "unavailable" |
 //! | reads its answer after its lease, and is refused | at once (`wait`) | nothing |
 //! | is dropped before it asks, or cannot be served | at once (`claim`) | nothing |
-//! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
-//! | is refused for its token, or dropped while it redeems it | after the claim is withdrawn, or the withdrawal fails (`settle`) | nothing |
+//! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`); earlier if a duplicate takes its place, because no answer came in time (`follow`) | nothing |
+//! | is refused for its token, or dropped while it redeems it | the same | nothing |
 //! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
 //! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
 //! | ends, and the store does not take its outcome in time | when its outcome is stored, or never will be (`settle`); its duplicates get the outcome before | the done record, if it is stored |
@@ -226,6 +226,16 @@ impl InFlightTable {
         // A call in a transaction has the same site, but another key.
         let is_it = |call: &Arc<dyn Leader>| is_equal(call.site(), site) && call.key() == key;
         if let Some(call) = self.take(self.hash(site), is_it) {
+            call.in_flight().dismiss_followers(LastSeen::Unknown);
+        }
+    }
+
+    /// Removes a call that does not have its key, so that an equal call can enter. Its followers follow that call.
+    pub(crate) fn displace(&self, call: &Arc<dyn Leader>) {
+        if self
+            .take(call.in_flight().hash, |other| Arc::ptr_eq(other, call))
+            .is_some()
+        {
             call.in_flight().dismiss_followers(LastSeen::Unknown);
         }
     }

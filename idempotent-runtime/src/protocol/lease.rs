@@ -147,6 +147,11 @@ impl Lease {
         }
     }
 
+    /// Removes an equal call that does not have the key from the table, so that this call can enter.
+    pub(crate) fn displace(&self, other: &Arc<dyn Leader>) {
+        self.table().displace(other);
+    }
+
     /// Ends the call for its followers. `record` is the stored record, if it is known.
     pub(crate) fn leave(&self, record: Option<Arc<SeenRecord>>) {
         self.table().leave(self.listed(), last_seen(record));

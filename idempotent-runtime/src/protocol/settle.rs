@@ -141,6 +141,7 @@ impl Drop for Unsettled {
         let scheduler = job.lease.scheduler();
         job.lease.renew_until_settled();
         if withdraws {
+            job.lease.in_flight().state().note_withdrawing();
             background::start_cleanup(job, scheduler);
         } else {
             background::start(job, scheduler);

@@ -53,6 +53,9 @@ pub(crate) struct State {
 pub(crate) enum Phase {
     /// The store has not answered yet. If the call is still polled, it gets the answer by this instant, or asks again.
     Asking(Option<Instant>),
+    /// The caller has gone while the call was asking, and the claim is withdrawn in the background. From this instant on, a duplicate may
+    /// take the place of the call.
+    Withdrawing(Option<Instant>),
     /// The call waits for the end of another process's call with this record.
     Waiting(Arc<SeenRecord>),
     /// The call has the key, and its body may run.
@@ -133,6 +136,13 @@ impl State {
     /// Replaces the phase, and returns the earlier one.
     pub(crate) fn set_phase(&mut self, phase: Phase) -> Phase {
         std::mem::replace(&mut self.phase, phase)
+    }
+
+    /// Notes that the claim is withdrawn. It wakes no duplicates: they have timers for the instant at which the answer is due.
+    pub(crate) fn note_withdrawing(&mut self) {
+        if let Phase::Asking(due) = self.phase {
+            self.phase = Phase::Withdrawing(due);
+        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

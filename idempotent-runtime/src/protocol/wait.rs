@@ -318,7 +318,7 @@ impl Waiter {
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
             Phase::Unrecorded(outcome) => return self.refusal_by_outcome(&outcome),
-            Phase::Asking(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
+            Phase::Asking(_) | Phase::Withdrawing(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())
             .then(|| self.refusal(&other.shown_record(), true))

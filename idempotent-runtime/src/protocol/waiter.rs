@@ -60,6 +60,13 @@ impl WaitLimits {
         }
     }
 
+    /// Until when the call, or an equal call for it, asks a store that does not answer.
+    pub(crate) fn gives_up_at(&self, call: &CallContext) -> Instant {
+        let deadline = call.shared.deadline();
+        self.wait_until
+            .map_or(self.ask_until, |until| until + deadline)
+    }
+
     /// Until when the call waits for an equal call of this process that has the key, in this phase; `None` if it does not wait. With
     /// `settle = "background"` a body that has ended has a caller with its result, who may have made this call.
     pub(crate) fn wait_behind(
@@ -222,10 +229,7 @@ impl Waiter {
 
     pub(crate) fn backoff(&self) -> Backoff {
         let (now, limit) = (Instant::now(), self.lease.call().shared.deadline());
-        let last = self
-            .limits
-            .wait_until
-            .map_or(self.limits.ask_until, |until| until + limit);
+        let last = self.limits.gives_up_at(self.lease.call());
         Backoff::until(last.clamp(now + first_try(limit), now + limit), limit)
     }
 }

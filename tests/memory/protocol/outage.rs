@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
 use idempotent_runtime::{MemoryStore, Policy, Release, StoreErrorKind};
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 
-use crate::protocol::guarded::{Guarded, forever, millis, secs, yielding};
+use crate::protocol::guarded::{Failed, Guarded, forever, millis, secs, yielding};
 use support::log_capture::LogCapture;
 
 const UNAVAILABLE: Fault = Fault::Fail(StoreErrorKind::NotApplied);
@@ -173,4 +175,83 @@ async fn the_error_names_the_cause_of_an_earlier_attempt_if_the_last_one_timed_o
     let refused = guarded.run(2, forever()).await.unwrap_err().refusal();
     let text = format!("{refused:?}");
     assert!(!text.contains("a fault that the test injected"), "{text}");
+}
+
+/// The number of equal calls in a silent store.
+const EQUAL: usize = 100;
+
+/// Starts equal calls, which follow a call of this process. Returns them, and the store, which is silent.
+fn equal_calls(
+    policy: Policy,
+) -> (
+    CountingStore<FaultyStore<MemoryStore>>,
+    Guarded,
+    impl FnOnce() -> JoinSet<Result<(), Failed>>,
+) {
+    let store = CountingStore::new(FaultyStore::new(MemoryStore::new()));
+    store.inner().always_all(Fault::Hang);
+    let guarded = Guarded::on(store.clone(), policy);
+    let duplicate = guarded.clone();
+    let start = move || {
+        let call = || {
+            let duplicate = duplicate.clone();
+            async move { duplicate.run(1, yielding(Ok(()))).await }
+        };
+        (0..EQUAL).map(|_| call()).collect()
+    };
+    (store, guarded, start)
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_calls_leave_few_claims_in_a_silent_store() {
+    for policy in [policy(), policy().wait(millis(300))] {
+        let (store, _, start) = equal_calls(policy);
+        let begun = Instant::now();
+        for refused in start().join_all().await {
+            assert!(refused.unwrap_err().refusal().is_unavailable());
+        }
+        let lasted = begun.elapsed();
+        assert!(lasted <= millis(1400), "{lasted:?}");
+        assert!(store.counts().claim < 10, "{:?}", store.counts());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_equal_call_takes_the_place_of_a_dropped_call_in_a_silent_store() {
+    for policy in [policy(), policy().wait(millis(700))] {
+        let (store, guarded, start) = equal_calls(policy);
+        let mut dropped = Box::pin(guarded.call(1).claim());
+        assert!(dropped.as_mut().now_or_never().is_none());
+        let calls = start();
+        yield_now().await;
+        drop(dropped);
+        let refused = calls.join_all().await;
+        let is_unavailable = |refused| Failed::refusal(refused).is_unavailable();
+        assert!(
+            refused
+                .into_iter()
+                .all(|call| is_unavailable(call.unwrap_err()))
+        );
+        assert!(store.counts().claim < 15, "{:?}", store.counts());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_equal_call_that_takes_the_place_of_a_dropped_call_runs_when_the_store_answers() {
+    let (store, guarded, start) = equal_calls(policy().wait(secs(2)));
+    store.inner().heal();
+    store.inner().always(Op::Claim, Fault::Delay(millis(600)));
+    store.inner().always(Op::Remove, Fault::Hang);
+    let mut dropped = Box::pin(guarded.call(1).claim());
+    assert!(dropped.as_mut().now_or_never().is_none());
+    let calls = start();
+    yield_now().await;
+    drop(dropped);
+    let begun = Instant::now();
+    let ended = calls.join_all().await;
+    let lasted = begun.elapsed();
+    let successes = ended.iter().filter(|ended| ended.is_ok()).count();
+    assert_eq!(successes, 1);
+    assert!(lasted < secs(1), "{lasted:?}");
+    assert_eq!(store.counts().claim, 2, "{:?}", store.counts());
 }
