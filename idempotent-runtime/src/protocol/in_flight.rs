@@ -20,10 +20,11 @@
 //! | is dropped in its body | at once, or after its key is freed or its claim is marked (`held`, `settle`, `mark`) | nothing |
 //! | loses its lease | at once (`lease`); it enters again to show its outcome (`unrecorded`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
+//! | asks or waits, and an equal call has an outcome that the store has not taken | when the outcome is shown (`unrecorded`) | nothing |
 //!
 //! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. Only a call with `wait`
 //! does this, or one behind an equal call that is not polled. It enters when the store has not taken its outcome in time and no equal call
-//! is in the table (`unrecorded`).
+//! has the key (`unrecorded`).
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _};

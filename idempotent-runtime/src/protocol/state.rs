@@ -145,6 +145,18 @@ impl State {
         }
     }
 
+    /// Whether the call has got its key, and has not ended.
+    pub(crate) fn has_key(&self) -> bool {
+        match self.phase {
+            Phase::Asking(_) | Phase::Withdrawing(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
+            Phase::Running
+            | Phase::Settling
+            | Phase::Unrecorded(_)
+            | Phase::Dropped
+            | Phase::Lost(_) => true,
+        }
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         matches!(self.phase, Phase::Lost(_))
     }

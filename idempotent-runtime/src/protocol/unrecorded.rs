@@ -75,13 +75,18 @@ fn show(lease: &Arc<Lease>, outcome: &Bytes) {
 }
 
 /// Enters a call whose outcome is shown into the table. It is not there if it has lost its lease, or has claimed its key beside an equal call.
-/// An equal call that is in the table stays there, so this is tried again before each send.
+/// An equal call that has the key stays in the table, so this is tried again before each send.
 pub(crate) fn enter(lease: &Arc<Lease>) {
     let state = lease.in_flight().state();
     let is_shown = matches!(state.shown_phase(), Ok(Phase::Unrecorded(_)));
     drop(state);
     // A call with permits has no equal calls.
     if is_shown && lease.call().policy.most_holders().is_none() {
+        if let Some(other) = lease.find_other()
+            && !other.in_flight().state().has_key()
+        {
+            lease.displace(&other);
+        }
         lease.enter();
     }
 }
