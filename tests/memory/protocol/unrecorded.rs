@@ -7,6 +7,7 @@ use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, MemoryStore, OnLeaseLost, OnStoreError, Policy, Renew, Settle, StoreErrorKind,
 };
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::protocol::guarded::{Guarded, forever, millis, never, run, secs, yielding};
@@ -153,6 +154,31 @@ async fn a_claim_that_follows_a_lost_lease_does_not_keep_the_caller() {
     guarded.settled().await;
     assert_eq!(observed.take(), ["confirmed"]);
     assert_eq!(code(&elsewhere).await, "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_after_a_lost_lease_is_shown_although_an_equal_call_waits() {
+    let guarded = Guarded::in_memory(
+        policy()
+            .renew(Renew::No)
+            .on_lease_lost(OnLeaseLost::Continue),
+    );
+    let elsewhere = guarded.elsewhere();
+    let mut first = Box::pin(guarded.run(1, async {
+        sleep(secs(20)).await;
+        Ok(())
+    }));
+    timeout(secs(19), &mut first).await.unwrap_err();
+    let other = elsewhere.call(1).claim().await.unwrap();
+    let mut waiting = guarded.clone();
+    waiting.policy = guarded.policy.wait(secs(3600));
+    let waiting = tokio::spawn(async move { code(&waiting).await });
+    yield_now().await;
+    first.await.unwrap();
+    assert_eq!(code(&guarded).await, "already_done");
+    other.settle(false).await;
+    assert_eq!(code(&guarded).await, "already_done");
+    assert_eq!(waiting.await.unwrap(), "already_done");
 }
 
 #[tokio::test(start_paused = true)]
