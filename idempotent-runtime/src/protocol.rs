@@ -36,6 +36,7 @@
 //! | move | made by | wakes |
 //! | --- | --- | --- |
 //! | to `Asking`, repeatedly | `claim`, before each send but the first of the call; `lease`, while the token is redeemed | duplicates that have seen `Waiting`; the others have a timer for the instant at which the answer is due |
+//! | from `Asking` to `Withdrawing` (not in the picture) | `settle`, if the call was dropped or refused and its claim is removed | nothing: duplicates have a timer for the instant at which the answer was due, and then one of them takes the place of the call |
 //! | to `Waiting` | `wait` | duplicates that follow the call |
 //! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |

@@ -144,8 +144,8 @@ impl Progress {
         let now = before.map_or(self.since, |_| Instant::now());
         let differs = differs(lease.call(), &*self.leader);
         let waits_for_end = self.limits.wait_until.is_some_and(|until| until > now) && !differs;
-        let is_asking = matches!(phase, Phase::Asking(_) | Phase::Withdrawing(_));
         let has_gone = matches!(phase, Phase::Withdrawing(_));
+        let is_asking = has_gone || matches!(phase, Phase::Asking(_));
         let is_waiting = matches!(phase, Phase::Waiting(_));
         let mut until = match self.step(lease, phase, state.busy_until(), differs, now) {
             FollowStep::Wait(until) => until,
@@ -156,23 +156,18 @@ impl Progress {
         }
         // Outside of a runtime there are no timers.
         let Some(scheduler) = Scheduler::current().filter(|_| until > now) else {
-            return if has_gone {
-                FollowStep::TakePlace
-            } else {
-                FollowStep::StopFollowing
-            };
+            return FollowStep::stop(has_gone);
         };
         if !is_asking {
             self.limits.waiting_since.get_or_insert(now);
         }
-        let wakes_at = if is_waiting {
+        // With an observer, the event `Waited` counts from the instant at which the leader got its key.
+        let waits_for_end = waits_for_end && !(is_asking && lease.call().made_at.is_some());
+        let wakes_at = match waits_for_end {
             // The leader may never be polled again after its next phase. The timer of that phase ends the waiting for it.
-            WakesAt::Asking
-        } else if !waits_for_end || is_asking && lease.call().made_at.is_some() {
-            // With an observer, the event `Waited` counts from the instant at which the leader got its key.
-            WakesAt::Running
-        } else {
-            WakesAt::End
+            _ if is_waiting => WakesAt::Asking,
+            true => WakesAt::End,
+            false => WakesAt::Running,
         };
         let waits = Waits {
             waker: cx.waker(),
@@ -329,6 +324,17 @@ enum FollowStep {
     RefuseBehindHolder,
     /// Is refused.
     Refuse(Refusal),
+}
+
+impl FollowStep {
+    /// The step if no time remains to follow a leader whose caller may have gone.
+    fn stop(has_gone: bool) -> Self {
+        if has_gone {
+            Self::TakePlace
+        } else {
+            Self::StopFollowing
+        }
+    }
 }
 
 /// Counts the phases that the leader has announced since this call began.

@@ -180,34 +180,36 @@ async fn the_error_names_the_cause_of_an_earlier_attempt_if_the_last_one_timed_o
 /// The number of equal calls in a silent store.
 const EQUAL: usize = 100;
 
-/// Starts equal calls, which follow a call of this process. Returns them, and the store, which is silent.
-fn equal_calls(
-    policy: Policy,
-) -> (
-    CountingStore<FaultyStore<MemoryStore>>,
-    Guarded,
-    impl FnOnce() -> JoinSet<Result<(), Failed>>,
-) {
-    let store = CountingStore::new(FaultyStore::new(MemoryStore::new()));
-    store.inner().always_all(Fault::Hang);
-    let guarded = Guarded::on(store.clone(), policy);
-    let duplicate = guarded.clone();
-    let start = move || {
-        let call = || {
-            let duplicate = duplicate.clone();
-            async move { duplicate.run(1, yielding(Ok(()))).await }
-        };
-        (0..EQUAL).map(|_| call()).collect()
+fn silent_store() -> CountingStore<FaultyStore<MemoryStore>> {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.always_all(Fault::Hang);
+    CountingStore::new(store)
+}
+
+fn equal_calls(guarded: &Guarded) -> JoinSet<Result<(), Failed>> {
+    let call = || {
+        let guarded = guarded.clone();
+        async move { guarded.run(1, yielding(Ok(()))).await }
     };
-    (store, guarded, start)
+    (0..EQUAL).map(|_| call()).collect()
+}
+
+/// Starts equal calls behind a call that is then dropped.
+async fn equal_calls_behind_a_dropped_call(guarded: &Guarded) -> JoinSet<Result<(), Failed>> {
+    let mut dropped = Box::pin(guarded.call(1).claim());
+    assert!(dropped.as_mut().now_or_never().is_none());
+    let calls = equal_calls(guarded);
+    yield_now().await;
+    calls
 }
 
 #[tokio::test(start_paused = true)]
 async fn equal_calls_leave_few_claims_in_a_silent_store() {
     for policy in [policy(), policy().wait(millis(300))] {
-        let (store, _, start) = equal_calls(policy);
+        let store = silent_store();
+        let guarded = Guarded::on(store.clone(), policy);
         let begun = Instant::now();
-        for refused in start().join_all().await {
+        for refused in equal_calls(&guarded).join_all().await {
             assert!(refused.unwrap_err().refusal().is_unavailable());
         }
         let lasted = begun.elapsed();
@@ -219,34 +221,23 @@ async fn equal_calls_leave_few_claims_in_a_silent_store() {
 #[tokio::test(start_paused = true)]
 async fn one_equal_call_takes_the_place_of_a_dropped_call_in_a_silent_store() {
     for policy in [policy(), policy().wait(millis(700))] {
-        let (store, guarded, start) = equal_calls(policy);
-        let mut dropped = Box::pin(guarded.call(1).claim());
-        assert!(dropped.as_mut().now_or_never().is_none());
-        let calls = start();
-        yield_now().await;
-        drop(dropped);
-        let refused = calls.join_all().await;
-        let is_unavailable = |refused| Failed::refusal(refused).is_unavailable();
-        assert!(
-            refused
-                .into_iter()
-                .all(|call| is_unavailable(call.unwrap_err()))
-        );
+        let store = silent_store();
+        let guarded = Guarded::on(store.clone(), policy);
+        let calls = equal_calls_behind_a_dropped_call(&guarded).await;
+        for refused in calls.join_all().await {
+            assert!(refused.unwrap_err().refusal().is_unavailable());
+        }
         assert!(store.counts().claim < 15, "{:?}", store.counts());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_equal_call_that_takes_the_place_of_a_dropped_call_runs_when_the_store_answers() {
-    let (store, guarded, start) = equal_calls(policy().wait(secs(2)));
-    store.inner().heal();
+    let store = CountingStore::new(FaultyStore::new(MemoryStore::new()));
     store.inner().always(Op::Claim, Fault::Delay(millis(600)));
     store.inner().always(Op::Remove, Fault::Hang);
-    let mut dropped = Box::pin(guarded.call(1).claim());
-    assert!(dropped.as_mut().now_or_never().is_none());
-    let calls = start();
-    yield_now().await;
-    drop(dropped);
+    let guarded = Guarded::on(store.clone(), policy().wait(secs(2)));
+    let calls = equal_calls_behind_a_dropped_call(&guarded).await;
     let begun = Instant::now();
     let ended = calls.join_all().await;
     let lasted = begun.elapsed();
