@@ -36,7 +36,7 @@
 //! | move | made by | wakes |
 //! | --- | --- | --- |
 //! | to `Asking`, repeatedly | `claim`, before each send but the first of the call; `lease`, while the token is redeemed | duplicates that have seen `Waiting`; the others have a timer for the instant at which the answer is due |
-//! | from `Asking` to `Withdrawing` (not in the picture) | `settle`, if the call was dropped or refused and its claim is removed | nothing: duplicates have a timer for the instant at which the answer was due, and then one of them takes the place of the call |
+//! | from `Asking` or `Waiting` to `Withdrawing` (not in the picture) | `settle`, if the call was dropped or refused and its claim is withdrawn | duplicates that have seen `Waiting`; the others have a timer, and then one of them replaces the call |
 //! | to `Waiting` | `wait` | duplicates that follow the call |
 //! | to `Running` | `lease` after the claim's answer; `held` after the token is redeemed | duplicates that have seen `Waiting`, that do not wait for the end, or whose waiting an observer measures |
 //! | to `Lost` | `lease` when the body is polled; `renewal` when a renewal is due or answered | those duplicates, and the task that polls the body |
@@ -46,8 +46,9 @@
 //! | to `Ended` | `settle`, or `held` if nothing is sent | duplicates that follow the call |
 //!
 //! Duplicates stop following earlier if they can learn nothing more from the call: the call is refused and has no claim to
-//! withdraw, its caller has the answer before its key is free, the store does not answer, or an operator has freed the key.
-//! From then on they see `State::final_view`, as `Ended`, and no later phase, except that a call may move from `Lost` to `Unrecorded`. The table of [`in_flight`] lists every such case.
+//! withdraw, its caller has the answer before its key is free, the store does not answer, an equal call has replaced it, or an operator has freed the key.
+//! From then on they see `State::final_view`, as `Ended`, and no later phase, except that a call that has lost its lease or was replaced may
+//! show its outcome (`Unrecorded`). The table of [`in_flight`] lists every such case.
 //!
 //! Four other facts about a call have one owner each: what guards the body (`held::Guard`), whether a claim may be stored
 //! (`claim::ClaimGuard`), whether the end was sent (`settle::Unsettled`), and whether the end gives a token back

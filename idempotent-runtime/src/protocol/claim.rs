@@ -20,6 +20,7 @@ use crate::protocol::seen::SeenRecord;
 use crate::protocol::settle;
 use crate::protocol::state::Phase;
 use crate::protocol::stuck;
+use crate::protocol::unrecorded;
 use crate::store::unsent;
 use crate::store::{Claim, FencedClaim, StoreError, StoreErrorKind};
 
@@ -40,6 +41,8 @@ pub(crate) struct ClaimGuard<'a> {
 pub(crate) enum NotWon {
     /// This record has the key.
     Taken(Arc<SeenRecord>),
+    /// Another call of this process has this outcome, which the store has not taken.
+    Known(Arc<SeenRecord>),
     /// The store gave no answer in time.
     Unavailable(StoreError),
     /// The claim was accepted, but the answer was read after the lease had expired.
@@ -159,7 +162,7 @@ impl<'a> ClaimGuard<'a> {
         mut answer: Result<Claim, StoreError>,
         mut backoff: Backoff,
     ) -> Result<Guard, NotWon> {
-        let lease = self.lease;
+        let (lease, call) = (self.lease, self.lease.call());
         let mut cause = None;
         let unavailable = loop {
             let error = match answer {
@@ -176,20 +179,17 @@ impl<'a> ClaimGuard<'a> {
             }
             match error.kind() {
                 StoreErrorKind::Misconfigured => {
-                    return Err(NotWon::Refused(Error::store(
-                        lease.call().site.clone(),
-                        error,
-                    )));
+                    return Err(NotWon::Refused(Error::store(call.site.clone(), error)));
                 }
                 StoreErrorKind::Full => {
                     // A full store can still read, so a duplicate is still refused as a duplicate.
                     let asked = Instant::now();
-                    let current = lease.call().shared.store().get(lease.key());
+                    let current = call.shared.store().get(lease.key());
                     match backoff.attempt(current).await {
                         // An earlier send has stored the claim: a send without an answer, or a send that the client repeated.
                         Ok(Some(entry)) if entry.value == *lease.record() => {
                             self.first_sent = first_sent;
-                            if lease.call().policy.fence {
+                            if call.policy.fence {
                                 // Its number is not known, so the claim is withdrawn.
                                 break error;
                             }
@@ -206,11 +206,13 @@ impl<'a> ClaimGuard<'a> {
                 _ if !backoff.pause().await => break retry::prefer_cause(cause, error),
                 _ => {}
             }
+            if let Some(outcome) = unrecorded::of_other(lease) {
+                return Err(NotWon::Known(outcome));
+            }
             cause = Some(retry::prefer_cause(cause, error));
             answer = self.send_announced(&backoff).await;
         };
-        let deadline = lease.call().shared.deadline();
-        let unavailable = retry::name_deadline(unavailable, deadline);
+        let unavailable = retry::name_deadline(unavailable, call.shared.deadline());
         Err(NotWon::Unavailable(unavailable))
     }
 

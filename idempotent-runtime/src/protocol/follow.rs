@@ -79,7 +79,9 @@ impl Progress {
     ) -> Poll<Result<Option<Arc<SeenRecord>>, Refusal>> {
         let call = lease.call();
         loop {
-            let record = match self.look(lease, cx) {
+            let step = self.look(lease, cx);
+            let replaces_leader = matches!(step, FollowStep::ReplaceLeader);
+            let record = match step {
                 FollowStep::Wait(_) => return Poll::Pending,
                 FollowStep::Refuse(refusal) => return Poll::Ready(Err(refusal)),
                 FollowStep::RefuseBehindHolder => {
@@ -87,14 +89,13 @@ impl Progress {
                     return Poll::Ready(Err(Refusal::from_record(lease, &record, true)));
                 }
                 FollowStep::StopFollowing => return Poll::Ready(Ok(None)),
-                FollowStep::TakePlace => {
-                    lease.displace(&self.leader);
-                    None
-                }
+                FollowStep::ReplaceLeader => None,
                 FollowStep::End(LastSeen::Unavailable) if waiter::refuses_without_store(call) => {
                     return Poll::Ready(Err(waiter::unanswered(call)));
                 }
-                FollowStep::End(LastSeen::Unknown | LastSeen::Unavailable) => None,
+                FollowStep::End(LastSeen::Unknown | LastSeen::Unavailable | LastSeen::Replaced) => {
+                    None
+                }
                 FollowStep::End(LastSeen::Record(record)) => {
                     let refusal = Refusal::from_record(lease, &record, false);
                     let is_fresh = self.freshness.is_fresh();
@@ -107,7 +108,12 @@ impl Progress {
                     }
                 }
             };
-            match lease.enter() {
+            let next = if replaces_leader {
+                lease.enter_or_replace(|other| Arc::ptr_eq(other, &self.leader))
+            } else {
+                lease.enter()
+            };
+            match next {
                 // A call that has ended for its followers may be in the table again for a moment, see `unrecorded::enter`.
                 Some(next) if !Arc::ptr_eq(&next, &self.leader) => self.follow_next(next),
                 _ => return Poll::Ready(Ok(record)),
@@ -144,8 +150,7 @@ impl Progress {
         let now = before.map_or(self.since, |_| Instant::now());
         let differs = differs(lease.call(), &*self.leader);
         let waits_for_end = self.limits.wait_until.is_some_and(|until| until > now) && !differs;
-        let has_gone = matches!(phase, Phase::Withdrawing(_));
-        let is_asking = has_gone || matches!(phase, Phase::Asking(_));
+        let is_asking = matches!(phase, Phase::Asking(_) | Phase::Withdrawing(_));
         let is_waiting = matches!(phase, Phase::Waiting(_));
         let mut until = match self.step(lease, phase, state.busy_until(), differs, now) {
             FollowStep::Wait(until) => until,
@@ -156,7 +161,7 @@ impl Progress {
         }
         // Outside of a runtime there are no timers.
         let Some(scheduler) = Scheduler::current().filter(|_| until > now) else {
-            return FollowStep::stop(has_gone);
+            return FollowStep::StopFollowing;
         };
         if !is_asking {
             self.limits.waiting_since.get_or_insert(now);
@@ -194,12 +199,17 @@ impl Progress {
         now: Instant,
     ) -> FollowStep {
         match phase {
-            Phase::Asking(answer_due) | Phase::Withdrawing(answer_due) => {
+            Phase::Asking(answer_due) => {
                 let limit = lease.call().shared.deadline();
                 let due = answer_due.unwrap_or(self.since + first_try(limit));
                 // A leader without a new phase by this instant is no longer polled.
                 self.behind_asking(lease.call(), due + limit / 20, now)
             }
+            // Outside of a runtime the next leader would have no timers.
+            Phase::Withdrawing(due) if *due <= now && Scheduler::current().is_some() => {
+                FollowStep::ReplaceLeader
+            }
+            Phase::Withdrawing(due) => self.behind_asking(lease.call(), *due, now),
             Phase::Waiting(record) => self.behind_waiting(lease, record, now),
             // The leader knows the outcome, also after its claim has expired.
             Phase::Unrecorded(outcome) if outcome.is_alive(now) => {
@@ -222,13 +232,11 @@ impl Progress {
 
     /// The step behind a leader that gets the store's answer by `due`, or asks again.
     fn behind_asking(&self, call: &CallContext, due: Instant, now: Instant) -> FollowStep {
-        let refuses = waiter::refuses_without_store(call);
-        let until = match self.limits.wait_until {
-            Some(until) if until > now || !refuses => until,
-            // Each claim of a call whose wait is over would stay in the queue of a silent store, with its withdrawal.
-            _ => self.limits.gives_up_at(call),
-        };
-        if until <= now && due > now && refuses {
+        // A call whose wait is over follows on while the leader asks. If each of many such calls asked a silent store itself, the store would
+        // get all their claims and withdrawals, one after another.
+        let waits = self.limits.wait_until.filter(|until| *until > now);
+        let until = waits.unwrap_or_else(|| self.limits.gives_up_at(call));
+        if until <= now && due > now && waiter::refuses_without_store(call) {
             return FollowStep::Refuse(waiter::unanswered(call));
         }
         FollowStep::Wait(due.min(until))
@@ -318,23 +326,13 @@ enum FollowStep {
     End(LastSeen),
     /// The leader can give no more information, so the call asks the store itself.
     StopFollowing,
-    /// The caller of the leader has gone, and the store does not answer: the call asks for the others.
-    TakePlace,
+    /// The claim of the leader was not withdrawn in time. The call replaces the leader in the table and asks the store; the other duplicates
+    /// follow this call.
+    ReplaceLeader,
     /// Is refused because of the leader's record.
     RefuseBehindHolder,
     /// Is refused.
     Refuse(Refusal),
-}
-
-impl FollowStep {
-    /// The step if no time remains to follow a leader whose caller may have gone.
-    fn stop(has_gone: bool) -> Self {
-        if has_gone {
-            Self::TakePlace
-        } else {
-            Self::StopFollowing
-        }
-    }
 }
 
 /// Counts the phases that the leader has announced since this call began.

@@ -10,7 +10,7 @@
 //! | gets no answer of the store | at once (`wait`) | "unavailable" |
 //! | reads its answer after its lease, and is refused | at once (`wait`) | nothing |
 //! | is dropped before it asks, or cannot be served | at once (`claim`) | nothing |
-//! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`); earlier if a duplicate takes its place, because no answer came in time (`follow`) | nothing |
+//! | is dropped while its claim is on its way | after the claim is withdrawn, or the withdrawal fails (`settle`); earlier if a duplicate replaces it, because no answer came in time (`follow`) | nothing |
 //! | is refused for its token, or dropped while it redeems it | the same | nothing |
 //! | gets no answer while it redeems its token | at once (`redeem`) | "unavailable" |
 //! | ends, with or without its caller | when its end is stored (`settle`) | the done record, if there is one |
@@ -20,10 +20,10 @@
 //! | is dropped in its body | at once, or after its key is freed or its claim is marked (`held`, `settle`, `mark`) | nothing |
 //! | loses its lease | at once (`lease`); it enters again to show its outcome (`unrecorded`) | nothing |
 //! | is freed by an operator | at once (`peek`) | nothing |
-//! | asks or waits, and an equal call has an outcome that the store has not taken | when the outcome is shown (`unrecorded`) | nothing |
+//! | asks or waits, and an equal call has an outcome that the store has not taken | when that call replaces it to show the outcome (`unrecorded`) | nothing |
 //!
-//! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. Only a call with `wait`
-//! does this, or one behind an equal call that is not polled. It enters when the store has not taken its outcome in time and no equal call
+//! A call that asks the store while an equal call is in the table does not enter, so no duplicate sees its phases. A call does this if the
+//! equal call waits or is not polled, or if its own time to wait is over. It enters when the store has not taken its outcome in time and no equal call
 //! has the key (`unrecorded`).
 
 use std::fmt;
@@ -108,6 +108,20 @@ impl InFlight {
         }
     }
 
+    /// Notes that the claim of a call without a caller is withdrawn, which takes until `answer_due` if the store answers.
+    pub(crate) fn note_withdrawing(&self, answer_due: Instant) {
+        let mut state = self.state();
+        match state.phase() {
+            // Its followers are not woken: each has a timer for the instant at which the answer was due.
+            Phase::Asking(due) => {
+                let due = due.map_or(answer_due, |due| due.min(answer_due));
+                state.set_phase(Phase::Withdrawing(due));
+            }
+            Phase::Waiting(_) => Self::set_phase_in(state, Phase::Withdrawing(answer_due)),
+            _ => {}
+        }
+    }
+
     /// Ends the call for its followers, and wakes them.
     fn dismiss_followers(&self, seen: LastSeen) {
         let woken = self.state().dismiss_followers(seen);
@@ -167,18 +181,30 @@ impl InFlightTable {
         hasher.finish()
     }
 
-    /// Enters the call. If the table has an equal call, returns the equal call instead.
-    pub(crate) fn enter(&self, call: &Arc<impl Leader + 'static>) -> Option<Arc<dyn Leader>> {
+    /// Enters the call. If the table has an equal call, replaces the equal call if `may_replace` accepts it, and otherwise returns it. The
+    /// followers of a replaced call follow `call`.
+    pub(crate) fn enter(
+        &self,
+        call: &Arc<impl Leader + 'static>,
+        may_replace: impl FnOnce(&Arc<dyn Leader>) -> bool,
+    ) -> Option<Arc<dyn Leader>> {
         let hash = call.in_flight().hash;
         let mut shard = self.shard(hash);
         let is_equal = |other: &Arc<dyn Leader>| is_equal(other.site(), call.site());
-        match shard.entry(hash, is_equal, |other| other.in_flight().hash) {
-            Entry::Occupied(other) => Some(Arc::clone(other.get())),
+        let replaced = match shard.entry(hash, is_equal, |other| other.in_flight().hash) {
             Entry::Vacant(place) => {
                 place.insert(Arc::clone(call) as _);
-                None
+                return None;
             }
-        }
+            Entry::Occupied(mut other) if may_replace(other.get()) => {
+                std::mem::replace(other.get_mut(), Arc::clone(call) as _)
+            }
+            Entry::Occupied(other) => return Some(Arc::clone(other.get())),
+        };
+        // The table has the next call before a follower looks for it.
+        drop(shard);
+        replaced.in_flight().dismiss_followers(LastSeen::Replaced);
+        None
     }
 
     /// The other call that equals `call`, if there is one in the table.
@@ -227,16 +253,6 @@ impl InFlightTable {
         // A call in a transaction has the same site, but another key.
         let is_it = |call: &Arc<dyn Leader>| is_equal(call.site(), site) && call.key() == key;
         if let Some(call) = self.take(self.hash(site), is_it) {
-            call.in_flight().dismiss_followers(LastSeen::Unknown);
-        }
-    }
-
-    /// Removes a call that does not have its key, so that an equal call can enter. Its followers follow that call.
-    pub(crate) fn displace(&self, call: &Arc<dyn Leader>) {
-        if self
-            .take(call.in_flight().hash, |other| Arc::ptr_eq(other, call))
-            .is_some()
-        {
             call.in_flight().dismiss_followers(LastSeen::Unknown);
         }
     }

@@ -125,12 +125,19 @@ impl Lease {
         self.call().shared.in_flight_table()
     }
 
-    /// Enters the table of calls in flight. If an equal call is in the table, returns the equal call instead. The first claim
-    /// enters for its call.
+    /// Enters the table of calls in flight. If an equal call is in the table, returns the equal call instead.
     pub(crate) fn enter(self: &Arc<Self>) -> Option<Arc<dyn Leader>> {
+        self.enter_or_replace(|_| false)
+    }
+
+    /// Does the same as [`enter`](Self::enter), but replaces an equal call that `may_replace` accepts. The first claim enters for its call.
+    pub(crate) fn enter_or_replace(
+        self: &Arc<Self>,
+        may_replace: impl FnOnce(&Arc<dyn Leader>) -> bool,
+    ) -> Option<Arc<dyn Leader>> {
         match &self.of {
-            CallRef::First(_) => self.table().enter(self),
-            CallRef::Later(first, _) => self.table().enter(first),
+            CallRef::First(_) => self.table().enter(self, may_replace),
+            CallRef::Later(first, _) => self.table().enter(first, may_replace),
         }
     }
 
@@ -145,11 +152,6 @@ impl Lease {
             CallRef::First(_) => self,
             CallRef::Later(first, _) => first,
         }
-    }
-
-    /// Removes an equal call that does not have the key from the table, so that this call can enter.
-    pub(crate) fn displace(&self, other: &Arc<dyn Leader>) {
-        self.table().displace(other);
     }
 
     /// Ends the call for its followers. `record` is the stored record, if it is known.

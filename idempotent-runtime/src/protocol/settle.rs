@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::observe::EventKind;
+use crate::policy::deadline::first_try;
 use crate::protocol::background::{self, Job, NOT_CONFIRMED};
 use crate::protocol::ending::{Ending, SettleOutcome};
 use crate::protocol::lease::Lease;
@@ -85,8 +86,13 @@ struct Unsettled {
 
 impl Unsettled {
     fn new(end: Option<(Arc<Lease>, Ending)>) -> Self {
-        if let Some((lease, Ending::SetExpiry(until))) = &end {
-            lease.hold_until(*until);
+        match &end {
+            Some((lease, Ending::SetExpiry(until))) => lease.hold_until(*until),
+            Some((lease, Ending::Withdraw)) => {
+                let due = Instant::now() + first_try(lease.call().shared.deadline());
+                lease.in_flight().note_withdrawing(due);
+            }
+            _ => {}
         }
         Self {
             end,
@@ -141,7 +147,6 @@ impl Drop for Unsettled {
         let scheduler = job.lease.scheduler();
         job.lease.renew_until_settled();
         if withdraws {
-            job.lease.in_flight().state().note_withdrawing();
             background::start_cleanup(job, scheduler);
         } else {
             background::start(job, scheduler);

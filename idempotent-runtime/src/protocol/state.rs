@@ -15,8 +15,8 @@ use crate::store::Key;
 /// The changing state of a call. The page of [`protocol`](crate::protocol) draws its phases.
 pub(crate) struct State {
     phase: Phase,
-    /// The view of duplicates in this process, after they have stopped following the call. A call that has lost its lease may get duplicates
-    /// again.
+    /// The view of duplicates in this process, after they have stopped following the call. A call that has lost its lease, or was replaced, may
+    /// get duplicates again.
     final_view: Option<LastSeen>,
     /// A duplicate has looked at the call.
     is_followed: bool,
@@ -53,9 +53,9 @@ pub(crate) struct State {
 pub(crate) enum Phase {
     /// The store has not answered yet. If the call is still polled, it gets the answer by this instant, or asks again.
     Asking(Option<Instant>),
-    /// The caller has gone while the call was asking, and the claim is withdrawn in the background. From this instant on, a duplicate may
-    /// take the place of the call.
-    Withdrawing(Option<Instant>),
+    /// The call was dropped or refused before it had the key, and its claim is withdrawn. If this takes longer than until this instant, a
+    /// duplicate replaces the call.
+    Withdrawing(Instant),
     /// The call waits for the end of another process's call with this record.
     Waiting(Arc<SeenRecord>),
     /// The call has the key, and its body may run.
@@ -81,6 +81,8 @@ pub(crate) enum LastSeen {
     Record(Arc<SeenRecord>),
     /// The store does not answer.
     Unavailable,
+    /// An equal call has replaced the call in the table.
+    Replaced,
 }
 
 /// What a duplicate sees of a call.
@@ -138,14 +140,7 @@ impl State {
         std::mem::replace(&mut self.phase, phase)
     }
 
-    /// Notes that the claim is withdrawn. It wakes no duplicates: they have timers for the instant at which the answer is due.
-    pub(crate) fn note_withdrawing(&mut self) {
-        if let Phase::Asking(due) = self.phase {
-            self.phase = Phase::Withdrawing(due);
-        }
-    }
-
-    /// Whether the call has got its key, and has not ended.
+    /// Whether the call has got its key and its token, and has not ended.
     pub(crate) fn has_key(&self) -> bool {
         match self.phase {
             Phase::Asking(_) | Phase::Withdrawing(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
@@ -231,11 +226,13 @@ impl State {
 
     /// Ends the call for its duplicates: from now on they see `seen`. Only the first view counts. Returns the duplicates to wake.
     pub(crate) fn dismiss_followers(&mut self, seen: LastSeen) -> Option<Woken> {
+        // A call that waits for another process has announced this record already.
+        let is_known = matches!(
+            (&self.phase, &seen),
+            (Phase::Waiting(_), LastSeen::Record(_))
+        );
+        self.announced += u32::from(!is_known);
         self.final_view.get_or_insert(seen);
-        // A call that waits for another process has announced its last answer already.
-        if !matches!(self.phase, Phase::Waiting(_)) {
-            self.announced += 1;
-        }
         self.followers.take().map(|followers| followers.end())
     }
 
@@ -244,9 +241,11 @@ impl State {
         matches!(self.phase, Phase::Unrecorded(_)) && self.final_view.is_some()
     }
 
-    /// Shows the phases again, after a call that has lost its lease has dismissed its duplicates, and before it enters the table again.
+    /// Shows the phases again, before the call enters the table again: its duplicates were dismissed because it had lost its lease, or because
+    /// an equal call had replaced it.
     pub(crate) fn take_back_duplicates(&mut self) {
-        if self.final_view.take().is_some() {
+        let was_replaced = matches!(self.final_view, Some(LastSeen::Replaced));
+        if (self.is_lost() || was_replaced) && self.final_view.take().is_some() {
             self.followers = Some(Box::new(Followers::since(self.announced)));
         }
     }

@@ -57,9 +57,7 @@ fn show(lease: &Arc<Lease>, outcome: &Bytes) {
         is_kept: false,
     };
     let mut state = lease.in_flight().state();
-    if state.is_lost() {
-        state.take_back_duplicates();
-    }
+    state.take_back_duplicates();
     let has_duplicates = state.shown_phase().is_ok();
     match state.phase() {
         // A body that ran without the store is still `Running`.
@@ -74,19 +72,22 @@ fn show(lease: &Arc<Lease>, outcome: &Bytes) {
     }
 }
 
-/// Enters a call whose outcome is shown into the table. It is not there if it has lost its lease, or has claimed its key beside an equal call.
-/// An equal call that has the key stays in the table, so this is tried again before each send.
+/// Enters a call whose outcome is shown into the table. It is not there if it has lost its lease, has claimed its key beside an equal call, or
+/// was replaced. An equal call that has the key stays in the table, so this is tried again before each send.
 pub(crate) fn enter(lease: &Arc<Lease>) {
     let state = lease.in_flight().state();
-    let is_shown = matches!(state.shown_phase(), Ok(Phase::Unrecorded(_)));
+    let is_shown = matches!(state.shown_phase(), Ok(Phase::Unrecorded(outcome)) if outcome.is_alive(Instant::now()));
     drop(state);
     // A call with permits has no equal calls.
     if is_shown && lease.call().policy.most_holders().is_none() {
-        if let Some(other) = lease.find_other()
-            && !other.in_flight().state().has_key()
-        {
-            lease.displace(&other);
-        }
-        lease.enter();
+        lease.enter_or_replace(|other| !other.in_flight().state().has_key());
+    }
+}
+
+/// The outcome that another call of this process shows. The claim of that call may have expired.
+pub(crate) fn of_other(lease: &Lease) -> Option<Arc<SeenRecord>> {
+    match lease.find_other()?.in_flight().snapshot().phase {
+        Phase::Unrecorded(outcome) if outcome.is_alive(Instant::now()) => Some(outcome),
+        _ => None,
     }
 }

@@ -18,6 +18,7 @@ use crate::protocol::retry::{Backoff, StoreAttempt};
 use crate::protocol::seen::SeenRecord;
 use crate::protocol::state::Phase;
 use crate::protocol::stuck;
+use crate::protocol::unrecorded;
 use crate::protocol::waiter::{WaitLimits, Waiter};
 use crate::store::{Claim, StoreError};
 
@@ -110,7 +111,7 @@ enum Verdict {
     Won(Guard),
     /// This record of another call has the key.
     Taken(TakenKey),
-    /// The store does not answer, and this record had the key before.
+    /// The store does not answer, and this record had the key before, or is an outcome that the store has not taken.
     StillTaken(TakenKey),
 }
 
@@ -142,8 +143,7 @@ impl Waiter {
             let lease = Arc::clone(&self.lease);
             let mut claim = ClaimGuard::of_waiter(&lease, first_sent.take());
             if matches!(known, KnownAnswer::Nothing)
-                && let Some(other) = self.lease.find_other()
-                && let Phase::Unrecorded(outcome) = other.in_flight().snapshot().phase
+                && let Some(outcome) = unrecorded::of_other(&self.lease)
                 && let Some(refusal) = self.refusal_by_outcome(&outcome)
             {
                 return Err(refusal);
@@ -216,14 +216,23 @@ impl Waiter {
                 stuck::report(&self.lease, &record, &refusal);
                 Ok(Verdict::Taken(TakenKey { record, refusal }))
             }
-            // The store answers, so followers must ask it themselves.
-            Err(NotWon::TooLate(late)) => match claim.decide_without_store(late) {
-                Ok(guard) => Ok(Verdict::Won(guard)),
-                Err(error) => {
-                    self.lease.leave(None);
-                    Err(error.into())
+            Err(NotWon::Known(record)) => {
+                let refusal = self.refusal(&record, false);
+                Ok(Verdict::StillTaken(TakenKey { record, refusal }))
+            }
+            Err(NotWon::TooLate(late)) => {
+                if let Some(refusal) = self.refusal_by_other() {
+                    return Err(refusal);
                 }
-            },
+                match claim.decide_without_store(late) {
+                    Ok(guard) => Ok(Verdict::Won(guard)),
+                    // The store answers, so followers must ask it themselves.
+                    Err(error) => {
+                        self.lease.leave(None);
+                        Err(error.into())
+                    }
+                }
+            }
             Err(NotWon::Unavailable(failure)) => {
                 self.judge_unavailable(claim, failure, asked_until)
             }
@@ -306,9 +315,8 @@ impl Waiter {
 
     /// The refusal by the outcome of another call of this process, which the store has not taken. The claim of that call may have expired.
     fn refusal_by_outcome(&self, outcome: &Arc<SeenRecord>) -> Option<Refusal> {
-        let is_known = outcome.is_alive(Instant::now());
-        let refusal = is_known.then(|| self.refusal(outcome, false));
-        refusal.filter(|refusal| self.wait_limit(refusal).is_none())
+        let refusal = self.refusal(outcome, false);
+        self.wait_limit(&refusal).is_none().then_some(refusal)
     }
 
     /// The refusal, if another call of this process has got the key in the meantime.
@@ -317,8 +325,14 @@ impl Waiter {
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
             Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
-            Phase::Unrecorded(outcome) => return self.refusal_by_outcome(&outcome),
-            Phase::Asking(_) | Phase::Withdrawing(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
+            Phase::Unrecorded(outcome) if outcome.is_alive(Instant::now()) => {
+                return self.refusal_by_outcome(&outcome);
+            }
+            Phase::Unrecorded(_)
+            | Phase::Asking(_)
+            | Phase::Withdrawing(_)
+            | Phase::Waiting(_)
+            | Phase::Ended(_) => false,
         };
         (has_key && seen.good_until > Instant::now())
             .then(|| self.refusal(&other.shown_record(), true))

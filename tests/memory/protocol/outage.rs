@@ -1,10 +1,11 @@
 //! Outages that last longer than a caller waits.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use idempotence::testkit::{CountingStore, Fault, FaultyStore, Op};
-use idempotent_runtime::{MemoryStore, Policy, Release, StoreErrorKind};
+use idempotent_runtime::{Idempotency, MemoryStore, OnStoreError, Policy, Release, StoreErrorKind};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 
@@ -213,26 +214,67 @@ async fn equal_calls_leave_few_claims_in_a_silent_store() {
             assert!(refused.unwrap_err().refusal().is_unavailable());
         }
         let lasted = begun.elapsed();
-        assert!(lasted <= millis(1400), "{lasted:?}");
-        assert!(store.counts().claim < 10, "{:?}", store.counts());
+        assert!(lasted <= millis(1100), "{lasted:?}");
+        assert!(store.counts().claim <= 2, "{:?}", store.counts());
     }
 }
 
+/// The leader may ask for longer than its followers.
 #[tokio::test(start_paused = true)]
-async fn one_equal_call_takes_the_place_of_a_dropped_call_in_a_silent_store() {
+async fn equal_calls_whose_time_is_over_are_refused_behind_a_call_that_asks_on() {
+    let store = silent_store();
+    let mut leader = Guarded::on(store.clone(), policy().wait(secs(60)));
+    leader.idempotency = Idempotency::builder(Arc::clone(&leader.store))
+        .deadline(millis(800))
+        .build()
+        .unwrap();
+    let asking = leader.clone();
+    let asking = tokio::spawn(async move { asking.run(1, forever()).await });
+    sleep(millis(100)).await;
+    let mut follower = leader.clone();
+    follower.policy = policy().wait(millis(200));
+    let begun = Instant::now();
+    for refused in equal_calls(&follower).join_all().await {
+        assert!(refused.unwrap_err().refusal().is_unavailable());
+    }
+    let lasted = begun.elapsed();
+    assert!(lasted <= millis(1250), "{lasted:?}");
+    assert!(store.counts().claim <= 4, "{:?}", store.counts());
+    asking.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_calls_that_may_run_without_the_store_follow_until_their_time_is_over() {
+    let store = silent_store();
+    let policy = policy().wait(millis(300)).on_store_error(OnStoreError::Run);
+    let guarded = Guarded::on(store.clone(), policy);
+    let begun = Instant::now();
+    let ended = equal_calls(&guarded).join_all().await;
+    let successes = ended.iter().filter(|ended| ended.is_ok()).count();
+    assert_eq!(successes, 1);
+    let lasted = begun.elapsed();
+    assert!(lasted <= millis(1100), "{lasted:?}");
+    assert!(store.counts().claim <= 2, "{:?}", store.counts());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_equal_call_replaces_a_dropped_call_in_a_silent_store() {
     for policy in [policy(), policy().wait(millis(700))] {
         let store = silent_store();
         let guarded = Guarded::on(store.clone(), policy);
         let calls = equal_calls_behind_a_dropped_call(&guarded).await;
+        let begun = Instant::now();
         for refused in calls.join_all().await {
             assert!(refused.unwrap_err().refusal().is_unavailable());
         }
-        assert!(store.counts().claim < 15, "{:?}", store.counts());
+        let lasted = begun.elapsed();
+        assert!(lasted <= millis(1300), "{lasted:?}");
+        assert!(store.counts().claim <= 3, "{:?}", store.counts());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_equal_call_that_takes_the_place_of_a_dropped_call_runs_when_the_store_answers() {
+async fn an_equal_call_that_replaces_a_dropped_call_runs_when_the_store_answers() {
     let store = CountingStore::new(FaultyStore::new(MemoryStore::new()));
     store.inner().always(Op::Claim, Fault::Delay(millis(600)));
     store.inner().always(Op::Remove, Fault::Hang);

@@ -3,6 +3,7 @@
 use std::future::ready;
 
 use futures_util::FutureExt as _;
+use futures_util::future::join3;
 use idempotence::testkit::{Fault, FaultyStore, Op};
 use idempotent_runtime::{
     Error, MemoryStore, OnLeaseLost, OnStoreError, Policy, Renew, Settle, StoreErrorKind,
@@ -179,6 +180,35 @@ async fn an_outcome_after_a_lost_lease_is_shown_although_an_equal_call_waits() {
     other.settle(false).await;
     assert_eq!(code(&guarded).await, "already_done");
     assert_eq!(waiting.await.unwrap(), "already_done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_claims_again_stops_at_an_outcome_of_its_process() {
+    for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
+        let policy = policy()
+            .renew(Renew::No)
+            .on_lease_lost(OnLeaseLost::Continue)
+            .on_store_error(on_store_error);
+        let (store, guarded) = store_without_ends(policy);
+        let first = guarded.run(1, async {
+            store.always(Op::Claim, Fault::Fail(StoreErrorKind::Unknown));
+            sleep(secs(20)).await;
+            Ok(())
+        });
+        let asking = async {
+            sleep(millis(20_500)).await;
+            code(&guarded).await
+        };
+        let healing = async {
+            sleep(millis(21_050)).await;
+            store.heal();
+            store.always(Op::Replace, Fault::Hang);
+        };
+        let all = timeout(secs(30), join3(first, asking, healing));
+        let (first, asking, ()) = all.await.expect("no body runs");
+        first.unwrap();
+        assert_eq!(asking, "already_done");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,43 +112,43 @@ fn entering_the_table_with_a_used_key_returns_the_call_that_uses_it() {
         new_call(&table, "k"),
         new_call(&table, "l"),
     );
-    assert!(table.enter(&first).is_none());
+    assert!(table.enter(&first, |_| false).is_none());
     let found = table
-        .enter(&second)
+        .enter(&second, |_| false)
         .expect("the first call is in the table");
     assert!(is_same(&found, &*first));
-    assert!(table.enter(&other).is_none());
+    assert!(table.enter(&other, |_| false).is_none());
 }
 
 #[test]
 fn a_call_that_never_entered_removes_no_other() {
     let table = InFlightTable::default();
     let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
-    assert!(table.enter(&first).is_none());
+    assert!(table.enter(&first, |_| false).is_none());
     table.leave(&*second, LastSeen::Unknown);
     assert!(!has_ended(&first) && !has_ended(&second));
-    assert!(table.enter(&second).is_some());
+    assert!(table.enter(&second, |_| false).is_some());
 }
 
 #[test]
 fn followers_see_the_first_view_only() {
     let table = InFlightTable::default();
     let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
-    table.enter(&first);
+    table.enter(&first, |_| false);
     table.leave(&*first, last_seen("record"));
     table.leave(&*first, LastSeen::Unknown);
     let Phase::Ended(LastSeen::Record(seen)) = phase(&first) else {
         panic!("the call has ended with a record");
     };
     assert_eq!(seen.bytes(), "record");
-    assert!(table.enter(&second).is_none(), "the key is free");
+    assert!(table.enter(&second, |_| false).is_none(), "the key is free");
 }
 
 #[test]
 fn later_phases_of_a_call_that_has_left_are_not_seen() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
-    table.enter(&first);
+    table.enter(&first, |_| false);
     table.leave(&*first, LastSeen::Unavailable);
     first.in_flight.set_phase(Phase::Settling);
     assert!(matches!(first.in_flight.state().phase(), Phase::Settling));
@@ -163,7 +163,7 @@ fn later_phases_of_a_call_that_has_left_are_not_seen() {
 async fn followers_are_woken_at_the_end_and_by_no_other_phase() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
-    table.enter(&first);
+    table.enter(&first, |_| false);
     let (patient, hasty) = (
         follow(&first, WakesAt::End),
         follow(&first, WakesAt::Running),
@@ -186,7 +186,7 @@ async fn followers_are_woken_at_the_end_and_by_no_other_phase() {
 async fn followers_are_woken_when_they_stop_waiting() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
-    table.enter(&first);
+    table.enter(&first, |_| false);
     let early = follow(&first, WakesAt::End);
     sleep(Duration::from_millis(400)).await;
     let late = follow(&first, WakesAt::End);
@@ -200,11 +200,11 @@ async fn followers_are_woken_when_they_stop_waiting() {
 fn an_operator_removes_a_call_from_the_table() {
     let table = InFlightTable::default();
     let first = new_call(&table, "k");
-    table.enter(&first);
+    table.enter(&first, |_| false);
     table.evict(&site("k"), &Key::new("k"));
     assert!(has_ended(&first));
     table.evict(&site("k"), &Key::new("k"));
-    assert!(table.enter(&new_call(&table, "k")).is_none());
+    assert!(table.enter(&new_call(&table, "k"), |_| false).is_none());
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn the_table_forgets_calls_that_have_left() {
     let table = InFlightTable::default();
     for round in 0..1000 {
         let call = new_call(&table, &round.to_string());
-        table.enter(&call);
+        table.enter(&call, |_| false);
         table.leave(&*call, LastSeen::Unknown);
     }
     let calls = |shard: &CallShard| shard.0.lock().unwrap().len();
@@ -222,16 +222,58 @@ fn the_table_forgets_calls_that_have_left() {
 #[test]
 fn a_call_that_takes_back_its_followers_knows_the_places_of_earlier_ones() {
     let table = InFlightTable::default();
+    let record = Arc::new(SeenRecord::new(&Key::new("k"), "record".into()));
+    for (phase, seen) in [
+        (Phase::Lost("a test"), LastSeen::Unknown),
+        (Phase::Asking(None), LastSeen::Replaced),
+        (Phase::Waiting(record), LastSeen::Replaced),
+    ] {
+        let call = new_call(&table, "k");
+        call.in_flight.set_phase(phase);
+        let mut state = call.in_flight.state();
+        let before = state.announced_to_follower();
+        state.followers();
+        assert!(state.keeps_places_since(Some(before)));
+        drop(state.dismiss_followers(seen));
+        state.take_back_duplicates();
+        assert!(!state.keeps_places_since(Some(before)));
+        let after = state.announced_to_follower();
+        assert!(state.shown_phase().is_ok() && state.keeps_places_since(Some(after)));
+    }
+}
+
+#[test]
+fn a_call_whose_key_an_operator_has_freed_gets_no_followers_again() {
+    let table = InFlightTable::default();
     let call = new_call(&table, "k");
-    let mut state = call.in_flight.state();
-    let before = state.announced_to_follower();
-    state.followers();
-    assert!(state.keeps_places_since(Some(before)));
-    drop(state.dismiss_followers(LastSeen::Unknown));
-    state.take_back_duplicates();
-    assert!(!state.keeps_places_since(Some(before)));
-    let after = state.announced_to_follower();
-    assert!(state.shown_phase().is_ok() && state.keeps_places_since(Some(after)));
+    call.in_flight.set_phase(Phase::Settling);
+    table.enter(&call, |_| false);
+    table.evict(&site("k"), &Key::new("k"));
+    call.in_flight.state().take_back_duplicates();
+    assert!(has_ended(&call));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_followers_of_a_replaced_call_find_the_next_call() {
+    let table = InFlightTable::default();
+    let (first, second) = (new_call(&table, "k"), new_call(&table, "k"));
+    table.enter(&first, |_| false);
+    let follower = follow(&first, WakesAt::End);
+    let found = table.enter(&second, |other| !is_same(other, &*first));
+    assert!(found.is_some() && !follower.was_woken());
+    assert!(
+        table
+            .enter(&second, |other| is_same(other, &*first))
+            .is_none()
+    );
+    assert!(follower.was_woken());
+    let seen = phase(&first);
+    assert!(matches!(seen, Phase::Ended(LastSeen::Replaced)), "{seen:?}");
+    let found = table.enter(&first, |_| false).expect("the second call");
+    assert!(is_same(&found, &*second));
+    // A call that was replaced removes no other.
+    table.leave(&*first, LastSeen::Unknown);
+    assert!(table.enter(&first, |_| false).is_some());
 }
 
 /// An operator may free the key at the moment in which its call enters the table again.
