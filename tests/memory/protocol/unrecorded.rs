@@ -21,6 +21,19 @@ fn policy() -> Policy {
     Policy::new(secs(300)).lease(secs(10))
 }
 
+/// Bodies go on after their lease.
+fn continuing() -> Policy {
+    policy()
+        .renew(Renew::No)
+        .on_lease_lost(OnLeaseLost::Continue)
+}
+
+/// A body that lasts twice as long as its lease.
+async fn beyond_the_lease() -> Result<(), ()> {
+    sleep(secs(20)).await;
+    Ok(())
+}
+
 /// An endpoint whose store claims, but takes no end. The claim of a call that has ended expires with its lease.
 fn store_without_ends(policy: Policy) -> (FaultyStore<MemoryStore>, Guarded) {
     let store = FaultyStore::new(MemoryStore::new());
@@ -126,18 +139,11 @@ async fn a_call_of_another_process_does_not_make_the_process_forget() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_follows_a_lost_lease_does_not_keep_the_caller() {
-    let guarded = Guarded::in_memory(
-        policy()
-            .renew(Renew::No)
-            .on_lease_lost(OnLeaseLost::Continue),
-    );
+    let guarded = Guarded::in_memory(continuing());
     let observed = Observed::default();
     let guarded = observed.on(&guarded);
     let elsewhere = guarded.elsewhere();
-    let mut first = Box::pin(guarded.run(1, async {
-        sleep(secs(20)).await;
-        Ok(())
-    }));
+    let mut first = Box::pin(guarded.run(1, beyond_the_lease()));
     timeout(secs(19), &mut first).await.unwrap_err();
     let other = elsewhere.call(1).claim().await.unwrap();
     let resumed = Instant::now();
@@ -159,16 +165,9 @@ async fn a_claim_that_follows_a_lost_lease_does_not_keep_the_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outcome_after_a_lost_lease_is_shown_although_an_equal_call_waits() {
-    let guarded = Guarded::in_memory(
-        policy()
-            .renew(Renew::No)
-            .on_lease_lost(OnLeaseLost::Continue),
-    );
+    let guarded = Guarded::in_memory(continuing());
     let elsewhere = guarded.elsewhere();
-    let mut first = Box::pin(guarded.run(1, async {
-        sleep(secs(20)).await;
-        Ok(())
-    }));
+    let mut first = Box::pin(guarded.run(1, beyond_the_lease()));
     timeout(secs(19), &mut first).await.unwrap_err();
     let other = elsewhere.call(1).claim().await.unwrap();
     let mut waiting = guarded.clone();
@@ -185,10 +184,7 @@ async fn an_outcome_after_a_lost_lease_is_shown_although_an_equal_call_waits() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_claims_again_stops_at_an_outcome_of_its_process() {
     for on_store_error in [OnStoreError::Refuse, OnStoreError::Run] {
-        let policy = policy()
-            .renew(Renew::No)
-            .on_lease_lost(OnLeaseLost::Continue)
-            .on_store_error(on_store_error);
+        let policy = continuing().on_store_error(on_store_error);
         let (store, guarded) = store_without_ends(policy);
         let first = guarded.run(1, async {
             store.always(Op::Claim, Fault::Fail(StoreErrorKind::Unknown));
