@@ -108,12 +108,8 @@ impl Progress {
                     }
                 }
             };
-            let next = if replaces_leader {
-                lease.enter_or_replace(|other| Arc::ptr_eq(other, &self.leader))
-            } else {
-                lease.enter()
-            };
-            match next {
+            let may_replace = |other: &_| replaces_leader && Arc::ptr_eq(other, &self.leader);
+            match lease.enter_or_replace(may_replace) {
                 // A call that has ended for its followers may be in the table again for a moment, see `unrecorded::enter`.
                 Some(next) if !Arc::ptr_eq(&next, &self.leader) => self.follow_next(next),
                 _ => return Poll::Ready(Ok(record)),

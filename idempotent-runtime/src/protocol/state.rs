@@ -72,6 +72,20 @@ pub(crate) enum Phase {
     Ended(LastSeen),
 }
 
+impl Phase {
+    /// Whether the call has got its key and its token, and has not ended.
+    pub(crate) fn has_key(&self) -> bool {
+        match self {
+            Self::Asking(_) | Self::Withdrawing(_) | Self::Waiting(_) | Self::Ended(_) => false,
+            Self::Running
+            | Self::Settling
+            | Self::Unrecorded(_)
+            | Self::Dropped
+            | Self::Lost(_) => true,
+        }
+    }
+}
+
 /// The last answer of the store to a call that has ended.
 #[derive(Debug, Clone)]
 pub(crate) enum LastSeen {
@@ -138,18 +152,6 @@ impl State {
     /// Replaces the phase, and returns the earlier one.
     pub(crate) fn set_phase(&mut self, phase: Phase) -> Phase {
         std::mem::replace(&mut self.phase, phase)
-    }
-
-    /// Whether the call has got its key and its token, and has not ended.
-    pub(crate) fn has_key(&self) -> bool {
-        match self.phase {
-            Phase::Asking(_) | Phase::Withdrawing(_) | Phase::Waiting(_) | Phase::Ended(_) => false,
-            Phase::Running
-            | Phase::Settling
-            | Phase::Unrecorded(_)
-            | Phase::Dropped
-            | Phase::Lost(_) => true,
-        }
     }
 
     pub(crate) fn is_lost(&self) -> bool {

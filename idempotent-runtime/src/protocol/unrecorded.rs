@@ -80,7 +80,7 @@ pub(crate) fn enter(lease: &Arc<Lease>) {
     drop(state);
     // A call with permits has no equal calls.
     if is_shown && lease.call().policy.most_holders().is_none() {
-        lease.enter_or_replace(|other| !other.in_flight().state().has_key());
+        lease.enter_or_replace(|other| !other.in_flight().state().phase().has_key());
     }
 }
 

@@ -324,15 +324,11 @@ impl Waiter {
         let other = self.lease.find_other()?;
         let seen = other.in_flight().snapshot();
         let has_key = match seen.phase {
-            Phase::Running | Phase::Settling | Phase::Dropped | Phase::Lost(_) => true,
             Phase::Unrecorded(outcome) if outcome.is_alive(Instant::now()) => {
                 return self.refusal_by_outcome(&outcome);
             }
-            Phase::Unrecorded(_)
-            | Phase::Asking(_)
-            | Phase::Withdrawing(_)
-            | Phase::Waiting(_)
-            | Phase::Ended(_) => false,
+            Phase::Unrecorded(_) => false,
+            phase => phase.has_key(),
         };
         (has_key && seen.good_until > Instant::now())
             .then(|| self.refusal(&other.shown_record(), true))
