@@ -1,12 +1,11 @@
 //! Prints the tables of HTTP in `README.md`. All contenders take turns, as in `table.rs`.
 
-use std::env;
 use std::time::Duration;
 
 use idempotence_benches::Lap;
 use idempotence_benches::http::{CONNECTIONS, OnHttp, serve};
 use idempotence_benches::one_core::OneCore;
-use idempotence_benches::rounds::{Rounds, machine, per_second, rounds};
+use idempotence_benches::rounds::{Rounds, is_asked_for, machine, per_second, rounds};
 
 fn main() {
     if serve() {
@@ -20,27 +19,22 @@ fn main() {
     header(firsts);
     for connections in CONNECTIONS
         .into_iter()
-        .filter(|count| is_asked_for(firsts, *count))
+        .filter(|count| has_row(firsts, *count))
     {
         row(connections, &on_http.firsts(connections), rounds);
     }
     header(replays);
     for connections in CONNECTIONS
         .into_iter()
-        .filter(|count| is_asked_for(replays, *count))
+        .filter(|count| has_row(replays, *count))
     {
         row(connections, &on_http.replays(connections), rounds);
     }
 }
 
-/// Whether an argument is in the name of this row, or there is none. `replays of 1 KiB, 64 connections` is a name.
-fn is_asked_for(table: &str, connections: u32) -> bool {
-    let name = format!("{table}, {}", name_of(connections));
-    let mut filters = env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with("--"))
-        .peekable();
-    filters.peek().is_none() || filters.any(|filter| name.contains(&filter))
+/// Whether the arguments ask for this row. `replays of 1 KiB, 64 connections` is a name.
+fn has_row(table: &str, connections: u32) -> bool {
+    is_asked_for(&format!("{table}, {}", name_of(connections)))
 }
 
 fn name_of(connections: u32) -> String {

@@ -59,16 +59,6 @@ fn main() {
     }
 }
 
-/// Whether the arguments name this store, or none.
-fn is_asked_for(store: &str) -> bool {
-    let mut names = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with("--"));
-    names
-        .next()
-        .is_none_or(|first| first == store || names.any(|name| name == store))
-}
-
 /// What is stored under a key.
 #[derive(Clone, Copy)]
 enum Stored {

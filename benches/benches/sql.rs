@@ -41,16 +41,6 @@ fn is_asked_for_times() -> bool {
     std::env::var_os("IDEMPOTENCE_TIMES").is_some()
 }
 
-/// Whether the arguments name this database, or none.
-fn is_asked_for(database: &str) -> bool {
-    let mut names = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with("--"));
-    names
-        .next()
-        .is_none_or(|first| first == database || names.any(|name| name == database))
-}
-
 fn show(plans: Vec<(String, String)>) {
     for (statement, plan) in plans {
         println!("\n{}\n->\n{plan}", statement.trim());

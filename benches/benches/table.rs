@@ -1,5 +1,7 @@
 //! Prints the table of `README.md`. All contenders take turns in one process, so that other load of the machine affects them
 //! alike. Each contender is compared with the others of the same round.
+//!
+//! `-- 'replay, 64 KiB, Redis'` runs only the rows whose table and name contain this text.
 
 use std::time::Duration;
 
@@ -8,23 +10,23 @@ use idempotence_benches::on_redis::{OnRedis, TASKS};
 use idempotence_benches::on_sql::OnSql;
 use idempotence_benches::one_core::OneCore;
 use idempotence_benches::replay::{self, SIZES};
-use idempotence_benches::rounds::{Rounds, machine, per_second, rounds, tasks_text};
+use idempotence_benches::rounds::{Rounds, is_asked_for, machine, per_second, rounds, tasks_text};
 use idempotence_benches::storm::Answer;
 use idempotence_benches::{Lap, in_memory};
 
 fn main() {
-    let rounds = rounds();
     let on_redis = OnRedis::start();
     println!("{}", machine(&format!("Redis {}", on_redis.version)));
 
-    first_calls(&on_redis, rounds);
-    limits(&on_redis, rounds);
-    on_a_cluster(rounds);
-    replays(&on_redis, rounds);
-    storms(&on_redis, rounds);
+    first_calls(&on_redis);
+    limits(&on_redis);
+    on_a_cluster();
+    replays(&on_redis);
+    sealed_replays(&on_redis);
+    storms(&on_redis);
 }
 
-fn first_calls(on_redis: &OnRedis, rounds: usize) {
+fn first_calls(on_redis: &OnRedis) {
     let contenders = [
         ATTRIBUTE,
         BY_HAND,
@@ -33,81 +35,82 @@ fn first_calls(on_redis: &OnRedis, rounds: usize) {
         ALONE,
         IN_BACKGROUND,
     ];
-    header("Redis", &contenders);
+    let mut table = Table::new("Redis", &contenders);
     for tasks in TASKS {
-        let _one_core = (tasks == 1).then(OneCore::pin);
-        let rounds = Rounds::run(&on_redis.laps(tasks), rounds, Duration::from_millis(200));
-        rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
+        table.row_of_tasks("", tasks, 200, || on_redis.laps(tasks));
     }
-    header("memory, 1 task", &[ATTRIBUTE, BY_HAND, PEER]);
+    let mut table = Table::new("memory, 1 task", &CONTENDERS);
     for (threads, runtime) in in_memory::runtimes() {
-        let laps = in_memory::laps(&runtime);
-        let rounds = Rounds::run(&laps, rounds, Duration::from_millis(50));
-        rounds.print(threads, |seconds| format!("{:.0} ns", seconds * 1e9));
+        let show = |seconds| format!("{:.0} ns", seconds * 1e9);
+        table.row(threads, 50, || in_memory::laps(&runtime), show);
     }
 }
 
 /// How far the attribute is from what the servers can do.
-fn limits(on_redis: &OnRedis, rounds: usize) {
-    println!("\n| limit | attribute | limit | of the limit |");
-    println!("| --- | ---: | ---: | ---: |");
-    let row = |name: &str, tasks: u32, laps: &[Lap<'_>]| {
-        let rounds = Rounds::run(laps, rounds, Duration::from_millis(200));
-        let name = format!("{name}, {}", tasks_text(tasks));
-        rounds.print(&name, |seconds| per_second(tasks, seconds));
-    };
+fn limits(on_redis: &OnRedis) {
+    let mut table = Table::new("limit", &[ATTRIBUTE, "limit"]);
     for tasks in [64, 512] {
-        row("Redis", tasks, &on_redis.limit(tasks));
+        table.row_of_tasks("Redis, ", tasks, 200, || on_redis.limit(tasks));
     }
-    let on_postgres = OnSql::postgres_with_few_rows();
-    row(&on_postgres.version, 64, &on_postgres.limit(64));
-}
-
-fn on_a_cluster(rounds: usize) {
-    let on_cluster = OnCluster::start();
-    header("Redis Cluster", &[ATTRIBUTE, BY_HAND, ALONE]);
-    for tasks in TASKS {
-        let _one_core = (tasks == 1).then(OneCore::pin);
-        let rounds = Rounds::run(&on_cluster.laps(tasks), rounds, Duration::from_millis(200));
-        rounds.print(&tasks_text(tasks), |seconds| per_second(tasks, seconds));
+    if table.is_asked_for("PostgreSQL, 64 tasks") {
+        let on_postgres = OnSql::postgres_with_few_rows();
+        table.row_of_tasks("PostgreSQL, ", 64, 200, || on_postgres.limit(64));
     }
 }
 
-fn replays(on_redis: &OnRedis, rounds: usize) {
+fn on_a_cluster() {
+    let mut table = Table::new("Redis Cluster", &[ATTRIBUTE, BY_HAND, ALONE]);
+    if TASKS
+        .iter()
+        .any(|tasks| table.is_asked_for(&tasks_text(*tasks)))
+    {
+        let on_cluster = OnCluster::start();
+        for tasks in TASKS {
+            table.row_of_tasks("", tasks, 200, || on_cluster.laps(tasks));
+        }
+    }
+}
+
+fn replays(on_redis: &OnRedis) {
     let runtimes = in_memory::runtimes();
-    header("replay", &[ATTRIBUTE, BY_HAND, PEER]);
+    let mut table = Table::new("replay", &CONTENDERS);
     for (size, size_text) in SIZES {
         for tasks in replay::TASKS {
-            let row = |store: &str, laps: &[Lap<'_>], long| {
-                let name = format!("{size_text}, {store}, {}", tasks_text(tasks));
-                let rounds = Rounds::run(laps, rounds, Duration::from_millis(long));
-                rounds.print(&name, |seconds| per_second(tasks, seconds));
-            };
-            let one_core = (tasks == 1).then(OneCore::pin);
-            row("Redis", &on_redis.replays(tasks, size), 150);
-            drop(one_core);
+            let name = format!("{size_text}, Redis, ");
+            table.row_of_tasks(&name, tasks, 150, || on_redis.replays(tasks, size));
             for (threads, runtime) in &runtimes {
-                let store = format!("memory, {threads}");
-                row(&store, &in_memory::replays(runtime, tasks, size), 50);
+                let name = format!("{size_text}, memory, {threads}, {}", tasks_text(tasks));
+                let laps = || in_memory::replays(runtime, tasks, size);
+                table.row(&name, 50, laps, |seconds| per_second(tasks, seconds));
             }
         }
     }
 }
 
-fn storms(on_redis: &OnRedis, rounds: usize) {
+fn sealed_replays(on_redis: &OnRedis) {
+    let mut table = Table::new("replay, Redis", &["sealed", "unsealed"]);
+    for (size, size_text) in SIZES {
+        for tasks in replay::TASKS {
+            let name = format!("{size_text}, ");
+            table.row_of_tasks(&name, tasks, 150, || on_redis.sealed_replays(tasks, size));
+        }
+    }
+}
+
+fn storms(on_redis: &OnRedis) {
     let runtimes = in_memory::runtimes();
-    header("1,000 equal calls", &[ATTRIBUTE, BY_HAND, PEER]);
-    for (answer, answer_text) in [(Answer::Result, "all get it"), (Answer::No, "999 refused")] {
-        let row = |store: &str, laps: &[Lap<'_>]| {
-            let rounds = Rounds::run(laps, rounds, Duration::from_millis(100));
-            rounds.print(&format!("{answer_text}, {store}"), |seconds| {
-                format!("{:.2} ms", seconds * 1e3)
-            });
-        };
-        row("Redis", &on_redis.storms(answer));
+    let mut table = Table::new("1,000 equal calls", &CONTENDERS);
+    let show = |seconds| format!("{:.2} ms", seconds * 1e3);
+    for (answer, name) in [(Answer::Result, "all get it"), (Answer::No, "999 refused")] {
+        table.row(
+            &format!("{name}, Redis"),
+            100,
+            || on_redis.storms(answer),
+            show,
+        );
         for (threads, runtime) in &runtimes {
-            let store = format!("memory, {threads}");
-            row(&store, &in_memory::storms(runtime, answer));
+            let laps = || in_memory::storms(runtime, answer);
+            table.row(&format!("{name}, memory, {threads}"), 100, laps, show);
         }
     }
 }
@@ -116,13 +119,70 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "`idempotent` 2.0";
 const ALONE: &str = "`batch = false`";
-const IN_BACKGROUND: &str = "attribute, settle in background";
+const IN_BACKGROUND: &str = "`settle = \"background\"`";
+const CONTENDERS: [&str; 3] = [ATTRIBUTE, BY_HAND, PEER];
 
-/// The last columns are the ratios of the second and third contender to the first.
-fn header(name: &str, contenders: &[&str]) {
-    let columns = " ---: |".repeat(contenders.len() + 2);
-    let third = contenders[2];
-    let contenders = contenders.join(" | ");
-    println!("\n| {name} | {contenders} | of by hand | of {third} |");
-    println!("| --- |{columns}");
+/// A table, whose head is printed before its first row. Its last columns are the ratios of the second and third contender to the first.
+struct Table {
+    name: &'static str,
+    contenders: Vec<&'static str>,
+    has_head: bool,
+}
+
+impl Table {
+    fn new(name: &'static str, contenders: &[&'static str]) -> Self {
+        Self {
+            name,
+            contenders: contenders.to_vec(),
+            has_head: false,
+        }
+    }
+
+    fn is_asked_for(&self, row: &str) -> bool {
+        is_asked_for(&format!("{}, {row}", self.name))
+    }
+
+    /// A row of calls from `tasks` tasks. `name` is put before their number.
+    fn row_of_tasks<'a>(
+        &mut self,
+        name: &str,
+        tasks: u32,
+        millis: u64,
+        laps: impl FnOnce() -> Vec<Lap<'a>>,
+    ) {
+        let name = format!("{name}{}", tasks_text(tasks));
+        let _one_core = (tasks == 1).then(OneCore::pin);
+        self.row(&name, millis, laps, |seconds| per_second(tasks, seconds));
+    }
+
+    /// Runs each contender for so many milliseconds in each round, if this row is asked for.
+    fn row<'a>(
+        &mut self,
+        name: &str,
+        millis: u64,
+        laps: impl FnOnce() -> Vec<Lap<'a>>,
+        show: impl Fn(f64) -> String,
+    ) {
+        if !self.is_asked_for(name) {
+            return;
+        }
+        if !std::mem::replace(&mut self.has_head, true) {
+            self.print_head();
+        }
+        let rounds = Rounds::run(&laps(), rounds(), Duration::from_millis(millis));
+        rounds.print(name, show);
+    }
+
+    fn print_head(&self) {
+        let others = self.contenders.iter().skip(1).take(2);
+        let ratios = others.map(|other| format!("of {other}"));
+        let columns = self.contenders.iter().map(|name| (*name).to_owned());
+        let columns: Vec<_> = columns.chain(ratios).collect();
+        let rule = " ---: |".repeat(columns.len());
+        println!(
+            "\n| {} | {} |\n| --- |{rule}",
+            self.name,
+            columns.join(" | ")
+        );
+    }
 }

@@ -20,7 +20,9 @@ const BODY: Duration = Duration::from_millis(5);
 
 fn main() {
     println!("{}", machine("Rust client sqlx 0.9"));
-    println!("\n| {CALLS} calls of one key | longest wait | half wait at most | all have run after |");
+    println!(
+        "\n| {CALLS} calls of one key | longest wait | half wait at most | all have run after |"
+    );
     println!("| --- | ---: | ---: | ---: |");
     let runtime = Runtime::new().expect("a runtime");
     if is_asked_for("memory") {
@@ -36,7 +38,11 @@ fn main() {
     }
     if is_asked_for("postgres") {
         let server = PostgresServer::start_with(["-c", "fsync=on"]).expect("postgres is installed");
-        on_url(&runtime, "PostgreSQL", &server.database().expect("a database"));
+        on_url(
+            &runtime,
+            "PostgreSQL",
+            &server.database().expect("a database"),
+        );
     }
     if is_asked_for("mariadb") {
         let server = MariaDbServer::start_with(["--innodb-flush-log-at-trx-commit=1"]);
@@ -51,16 +57,6 @@ fn main() {
             let _ = std::fs::remove_file(format!("{}{end}", file.display()));
         }
     }
-}
-
-/// Whether the arguments name this store, or none.
-fn is_asked_for(store: &str) -> bool {
-    let mut names = std::env::args()
-        .skip(1)
-        .filter(|arg| !arg.starts_with("--"));
-    names
-        .next()
-        .is_none_or(|first| first == store || names.any(|name| name == store))
 }
 
 fn on_url(runtime: &Runtime, name: &str, url: &str) {

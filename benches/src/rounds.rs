@@ -18,6 +18,15 @@ pub fn rounds() -> usize {
     }
 }
 
+/// Whether an argument of the command is a part of `name`, or there is no argument.
+pub fn is_asked_for(name: &str) -> bool {
+    let mut parts = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with("--"))
+        .peekable();
+    parts.peek().is_none() || parts.any(|part| name.contains(&part))
+}
+
 /// Seconds per call of a task, or per storm, and the percentiles of calls: of every contender, in every round.
 pub struct Rounds {
     seconds: Values,
