@@ -12,7 +12,7 @@ use idempotence::sql;
 use idempotence::sql::sqlx::{MySql, Pool, Postgres, Sqlite};
 use idempotence::{Error, Idempotency, RedisStore, Release, SqlStore};
 use idempotence_benches::on_sql::Statements;
-use idempotence_benches::rounds::machine;
+use idempotence_benches::rounds::{is_asked_for, machine};
 use idempotence_test_servers::{MariaDbServer, PostgresServer, RedisServer};
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};

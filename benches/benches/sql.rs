@@ -10,7 +10,7 @@ use std::time::Duration;
 use idempotence::sql::sqlx::Postgres;
 use idempotence_benches::on_sql::{Contest, OnSql, ROWS, Statements, TASKS, TRANSACTIONS};
 use idempotence_benches::rounds::{
-    Rounds, Values, latency_text, machine, per_second, rounds, tasks_text,
+    Rounds, Values, is_asked_for, latency_text, machine, per_second, rounds, tasks_text,
 };
 
 fn main() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use idempotence::{Error, Idempotency, MemoryStore, Release};
-use idempotence_benches::rounds::machine;
+use idempotence_benches::rounds::{is_asked_for, machine};
 use idempotence_test_servers::{MariaDbServer, PostgresServer, RedisServer};
 use tokio::runtime::Runtime;
 use tokio::sync::Barrier;
