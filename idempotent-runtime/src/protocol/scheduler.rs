@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::runtime::{Handle, Id};
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep};
 
 use crate::protocol::timeouts::{Timeout, TimeoutShard};
@@ -148,11 +149,12 @@ impl Scheduler {
                 },
                 is_shut_down: AtomicBool::new(false),
             });
-            runtime.spawn(TimerDriver {
+            // Without the budget of a task: when it is used up, each poll of another job is wasted.
+            runtime.spawn(unconstrained(TimerDriver {
                 scheduler: Arc::clone(&scheduler),
                 running: FuturesUnordered::new(),
                 alarm: None,
-            });
+            }));
             scheduler
         });
         Arc::clone(scheduler)
