@@ -19,6 +19,7 @@ fn main() {
     println!("{}", machine(&format!("Redis {}", on_redis.version)));
 
     first_calls(&on_redis);
+    first_calls_far_away();
     limits(&on_redis);
     on_a_cluster();
     replays(&on_redis);
@@ -43,6 +44,17 @@ fn first_calls(on_redis: &OnRedis) {
     for (threads, runtime) in in_memory::runtimes() {
         let show = |seconds| format!("{:.0} ns", seconds * 1e9);
         table.row(threads, 50, || in_memory::laps(&runtime), show);
+    }
+}
+
+fn first_calls_far_away() {
+    let mut table = Table::new(
+        "Redis, a round trip of 1 ms",
+        &[IN_BACKGROUND, BY_HAND, ATTRIBUTE],
+    );
+    let on_redis = OnRedis::far();
+    for tasks in [1, 64] {
+        table.row_of_tasks("", tasks, 400, || on_redis.laps_in_background(tasks));
     }
 }
 

@@ -30,6 +30,7 @@ pub mod on_redis;
 pub mod on_sql;
 pub mod one_core;
 pub mod plans;
+mod relay;
 pub mod replay;
 pub mod rounds;
 pub mod storm;

@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::by_hand::{ByHand, Claim};
 use crate::limit;
+use crate::relay;
 use crate::replay::{self, Receipt};
 use crate::storm::Answer;
 use crate::upload::{self, Clock, InBackground, Upload};
@@ -39,8 +40,22 @@ impl OnRedis {
     /// Starts the server and connects.
     pub fn start() -> Self {
         let server = RedisServer::start().expect("redis-server is installed");
+        let port = server.port();
+        Self::connect(server, port)
+    }
+
+    /// Starts the server, and connects over a network with a round trip of a millisecond.
+    pub fn far() -> Self {
+        let server = RedisServer::start().expect("redis-server is installed");
+        let port = relay::start(server.port());
+        Self::connect(server, port)
+    }
+
+    /// `port`: where the clients connect.
+    fn connect(server: RedisServer, port: u16) -> Self {
+        let url = format!("redis://127.0.0.1:{port}");
         let runtime = Runtime::new().expect("a runtime");
-        let info = server.url().into_connection_info().expect("a URL");
+        let info = (&*url).into_connection_info().expect("a URL");
         let tcp = TcpSettings::default().set_nodelay(true);
         let client = Client::open(info.set_tcp_settings(tcp)).expect("a client");
         let (connection, store, unbatched, peer) = runtime.block_on(async {
@@ -49,9 +64,9 @@ impl OnRedis {
             let connection = client.get_connection_manager_with_config(config).await;
             let connection = connection.expect("a connection");
             // On a `ConnectionManager` a store sends each operation as its own request.
-            let store = RedisStore::connect(&server.url()).await;
+            let store = RedisStore::connect(&url).await;
             let unbatched = RedisStore::options().batch(false);
-            let unbatched = unbatched.connect(&server.url()).await;
+            let unbatched = unbatched.connect(&url).await;
             let peer = ValkeyStore::with_connection_manager(connection.clone()).prefix(PREFIX);
             let (store, unbatched) = (store.expect("a store"), unbatched.expect("a store"));
             (connection, store, unbatched, peer.try_build().await)
@@ -82,10 +97,23 @@ impl OnRedis {
         let unbatched = self.unbatched.clone();
         let unbatched = upload::lap(&self.runtime, tasks, Clock::Calls, unbatched);
         laps.push(("batch = false", unbatched));
-        let in_background = InBackground(self.contenders.attribute.clone());
-        let in_background = upload::lap(&self.runtime, tasks, Clock::Calls, in_background);
-        laps.push((IN_BACKGROUND, in_background));
+        laps.push(self.in_background(tasks));
         laps
+    }
+
+    /// First calls, from `tasks` tasks: the attribute with ends in the background, by hand, and the attribute.
+    pub fn laps_in_background(&self, tasks: u32) -> Vec<Lap<'_>> {
+        let mut laps = self.contenders.uploads(&self.runtime, tasks, Clock::Calls);
+        laps.truncate(2);
+        laps.push(self.in_background(tasks));
+        laps.reverse();
+        laps
+    }
+
+    fn in_background(&self, tasks: u32) -> Lap<'_> {
+        let attribute = InBackground(self.contenders.attribute.clone());
+        let lap = upload::lap(&self.runtime, tasks, Clock::Calls, attribute);
+        (IN_BACKGROUND, lap)
     }
 
     /// First calls from `tasks` tasks: the attribute, and the limit.
