@@ -68,8 +68,6 @@ mod on_this_thread {
         IgnoresBytesInFlight,
         /// Large batches count as small batches do.
         CountsLarge,
-        /// An operation right after a batch waits for the answer to the batch, also on a slow network.
-        WaitsInGap,
         // Of the protocol.
         /// The lease is counted from the reply.
         DeadlineFromReply,

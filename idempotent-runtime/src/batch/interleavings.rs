@@ -7,13 +7,11 @@ use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::advance;
 
 use super::tests::end_tasks;
 use super::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
@@ -28,8 +26,6 @@ enum Step {
     Run,
     /// The oldest batch without an answer is answered.
     Reply,
-    /// So much time passes that the next operation does not wait for the last batch.
-    Gap,
     /// This caller stops waiting.
     Drop(usize),
     /// The runtime begins to drop its tasks.
@@ -107,7 +103,6 @@ struct World {
     callers: Vec<Option<Submitting>>,
     /// The operations that must never be sent.
     withdrawn: Vec<usize>,
-    limits: Limits,
 }
 
 impl World {
@@ -118,7 +113,6 @@ impl World {
             line,
             callers: Vec::new(),
             withdrawn: Vec::new(),
-            limits,
         }
     }
 
@@ -127,7 +121,6 @@ impl World {
             Step::Submit => self.callers.len() < CALLERS,
             Step::Run => !before.ends_with(&[Step::Run, Step::Run]),
             Step::Reply => !self.line.server().unanswered.is_empty(),
-            Step::Gap => before.contains(&Step::Run) && before.last() != Some(&Step::Gap),
             Step::Drop(caller) => self.callers.get(caller).is_some_and(Option::is_some),
             Step::End => !self.callers.is_empty() && !before.contains(&Step::End),
         }
@@ -147,7 +140,6 @@ impl World {
                 let answer = self.line.server().unanswered.pop_front();
                 answer.map(|answer| answer.send(()));
             }
-            Step::Gap => advance(self.limits.gap).await,
             Step::Drop(caller) => {
                 self.callers[caller] = None;
                 if !self.line.has_sent(caller) {
@@ -203,7 +195,7 @@ async fn run(steps: &[Step], limits: Limits) -> Result<Vec<Step>, String> {
     for step in steps {
         world.take(*step).await?;
     }
-    let all = [Step::Submit, Step::Run, Step::Reply, Step::Gap, Step::End];
+    let all = [Step::Submit, Step::Run, Step::Reply, Step::End];
     let drops = (0..CALLERS).map(Step::Drop);
     let next = all.into_iter().chain(drops);
     let next = next.filter(|step| world.can(*step, steps)).collect();
@@ -248,10 +240,9 @@ fn explore_all(broken: Option<Mutation>) -> Result<usize, String> {
             in_flight,
             parts,
             whole: 1,
-            gap: Duration::from_millis(1),
             ..Limits::default()
         };
-        explored = explore(&runtime, &mut vec![Step::Submit], 7, limits);
+        explored = explore(&runtime, &mut vec![Step::Submit], 8, limits);
         match explored {
             Ok(more) => orders += more,
             Err(_) => break,

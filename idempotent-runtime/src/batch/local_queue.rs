@@ -317,10 +317,10 @@ impl<T: Transport> Flusher<T> {
         }
         let mut queue = self.local.lock();
         queue.push_again(again);
-        let now = Instant::now();
         if let Some(batch) = self.batch.take() {
-            queue.complete(&batch, (!replies.is_empty()).then_some(now));
+            queue.complete(&batch);
         }
+        let now = Instant::now();
         // While this batch was overdue, other tasks may have taken its place.
         if queue.has_next_flusher(now)
             || queue.is_at_limit(queue.tasks - 1, &self.local.shared.limits)
@@ -358,7 +358,7 @@ impl<T: Transport> Drop for Flusher<T> {
             queue.remove_next_flusher();
         }
         if let Some(batch) = &self.batch {
-            queue.complete(batch, None);
+            queue.complete(batch);
         }
         // The other tasks of the runtime have been dropped too, or take the queue.
         let unsent_operations = if queue.tasks == 0 && !mutation!(LeavesQueue) {

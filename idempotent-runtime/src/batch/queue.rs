@@ -23,9 +23,6 @@ pub struct Limits {
     pub tasks: usize,
     /// No batch leaves while batches with so many bytes have no answer. Overdue batches do not count.
     pub bytes_in_flight: usize,
-    /// The shortest time between two batches. An operation that arrives sooner after a batch waits for the answer to this batch,
-    /// or for an operation that arrives later. On a slow network it is sent after this time even if no other operation arrives.
-    pub gap: Duration,
     /// The most operations of a batch.
     pub operations: usize,
     /// A batch has at most this part of all operations without an answer, so that the server works on one batch while the callers
@@ -49,7 +46,6 @@ impl Limits {
         tasks: 64,
         // Enough for a gigabit a second over 30 ms.
         bytes_in_flight: 4 * 1024 * 1024,
-        gap: Duration::from_micros(200),
         operations: 512,
         parts: 4,
         whole: 16,
@@ -73,10 +69,6 @@ pub(super) fn overdue_after() -> Duration {
 
 /// A batch without an answer is overdue after this time already if a caller has stopped waiting.
 pub(super) const SUSPECT_AFTER: Duration = Duration::from_millis(100);
-
-/// From this round trip on, a timer sends what has arrived within [`Limits::gap`]. Shorter round trips end before the timer of
-/// tokio, which counts whole milliseconds.
-const SLOW: Duration = Duration::from_millis(2);
 
 /// A batch without an answer.
 #[derive(Debug)]
@@ -117,10 +109,6 @@ pub(super) struct BatchQueue<O, R> {
     next_flushers: usize,
     /// When the last of these began to wait for its turn.
     next_since: Option<Instant>,
-    /// When the last batch left.
-    sent_at: Option<Instant>,
-    /// The usual time between a batch and its answer, zero before the first answer.
-    round_trip: Duration,
 }
 
 #[cfg(any(test, feature = "shuttle"))]
@@ -144,8 +132,6 @@ impl<O: Operation, R> BatchQueue<O, R> {
             bytes_in_flight: 0,
             next_flushers: 0,
             next_since: None,
-            sent_at: None,
-            round_trip: Duration::ZERO,
         }
     }
 
@@ -213,12 +199,8 @@ impl<O: Operation, R> BatchQueue<O, R> {
         if self.is_at_limit(self.tasks, limits) {
             return false;
         }
-        let now = Instant::now();
-        if self.next_flushers > 0 {
-            return !self.has_next_flusher(now);
-        }
-        let since = self.sent_at.map(|at| now.saturating_duration_since(at));
-        since.is_none_or(|since| since >= limits.gap) && !mutation!(OneBatchAtATime)
+        let has_next = self.next_flushers > 0 && self.has_next_flusher(Instant::now());
+        !has_next && !mutation!(OneBatchAtATime)
     }
 
     /// Whether so many batches have no answer that later operations wait, if there are `tasks` tasks.
@@ -235,11 +217,8 @@ impl<O: Operation, R> BatchQueue<O, R> {
             || tasks >= limits.tasks && !mutation!(GathersOverdue)
     }
 
-    /// When to look whether operations wait that arrived right after this batch. `None` if a timer is not worth it.
+    /// When this batch is overdue, so that it makes room for another batch. `None` if a timer is not worth it.
     pub(super) fn next_look(&self, batch: &InFlightBatch, limits: &Limits) -> Option<Instant> {
-        if self.round_trip >= SLOW && !mutation!(WaitsInGap) {
-            return Some(batch.sent_at + limits.gap);
-        }
         // A single batch in flight holds up nobody, even if it never has an answer.
         let is_harmless = self.tasks == 1 && !self.is_at_limit(1, limits);
         (!is_harmless).then(|| batch.sent_at + overdue_after())
@@ -254,20 +233,12 @@ impl<O: Operation, R> BatchQueue<O, R> {
         }
     }
 
-    /// A batch is over; it was `answered` at this time.
-    pub(super) fn complete(&mut self, batch: &InFlightBatch, answered: Option<Instant>) {
+    /// A batch is over.
+    pub(super) fn complete(&mut self, batch: &InFlightBatch) {
         if batch.is_overdue {
             self.overdue -= 1;
         } else {
             self.uncount(batch);
-        }
-        if let Some(now) = answered {
-            let trip = now.saturating_duration_since(batch.sent_at);
-            self.round_trip = if self.round_trip.is_zero() {
-                trip
-            } else {
-                (self.round_trip * 7 + trip) / 8
-            };
         }
     }
 
@@ -345,7 +316,6 @@ impl<O: Operation, R> BatchQueue<O, R> {
         }
         let sent_at = Instant::now();
         let is_large = bytes > limits.bytes / 2;
-        self.sent_at = Some(sent_at);
         self.large += usize::from(is_large);
         self.operations_in_flight += operations.len();
         self.bytes_in_flight += bytes;

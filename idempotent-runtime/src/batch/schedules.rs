@@ -89,7 +89,6 @@ fn batches(in_flight: usize) -> (Arc<Batches<Wire>>, Arc<Echo>) {
     let limits = Limits {
         inline: 0,
         in_flight,
-        gap: Duration::ZERO,
         ..Limits::default()
     };
     let echo = Arc::new(Echo::default());

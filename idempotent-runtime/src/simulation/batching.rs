@@ -3,7 +3,6 @@
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use super::Mutant;
 use super::dice::Dice;
@@ -34,7 +33,6 @@ impl BatchPlan {
             in_flight: dice.pick(&[1, 2, 8]),
             tasks: 0,
             bytes_in_flight: 0,
-            gap: Duration::from_micros(dice.pick(&[0, 200, 1000, 5000])),
             operations: dice.pick(&[2, 512]),
             parts: dice.pick(&[1, 2, 4]),
             whole: dice.pick(&[1, 16]),

@@ -1,8 +1,6 @@
 //! Calls that are dropped at each of their polls and in each millisecond, while their operations are in batches with the
 //! operations of other calls.
 
-use std::time::Duration;
-
 use super::Mutant;
 use super::batching::BatchPlan;
 use super::call_plan::{BodyEnds, CallPlan, KeyPlan};
@@ -83,7 +81,6 @@ fn plan(release: Release, variant: usize, (drop, at): (Drop, u32)) -> Plan {
     let limits = Limits {
         inline: 0,
         in_flight: 1,
-        gap: Duration::from_millis(1),
         ..Limits::default()
     };
     Plan {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{advance, sleep};
+use tokio::time::sleep;
 
 use crate::batch::{Answer, BatchTypes, Batches, Limits, Operation, Route, Transport};
 use crate::store::StoreError;
@@ -139,7 +139,6 @@ pub(super) const QUEUED: Limits = Limits {
     in_flight: 8,
     tasks: 64,
     bytes_in_flight: 1 << 20,
-    gap: Duration::from_micros(200),
     operations: 512,
     parts: 1,
     whole: 16,
@@ -193,7 +192,6 @@ impl Setup {
             self.hang_on(number);
             self.spawn(op(number));
             settle().await;
-            advance(QUEUED.gap).await;
         }
         self.sent().len() - before
     }
@@ -205,7 +203,6 @@ impl Setup {
             self.hang_on(number);
             hanging.push(self.spawn(op(number)));
             settle().await;
-            advance(QUEUED.gap).await;
         }
         assert_eq!(self.sent().len(), QUEUED.in_flight);
         hanging
