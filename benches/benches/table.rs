@@ -28,14 +28,7 @@ fn main() {
 }
 
 fn first_calls(on_redis: &OnRedis) {
-    let contenders = [
-        ATTRIBUTE,
-        BY_HAND,
-        PEER,
-        "`rslock` 0.10",
-        ALONE,
-        IN_BACKGROUND,
-    ];
+    let contenders = [ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", ALONE];
     let mut table = Table::new("Redis", &contenders);
     for tasks in TASKS {
         table.row_of_tasks("", tasks, 200, || on_redis.laps(tasks));
@@ -48,13 +41,16 @@ fn first_calls(on_redis: &OnRedis) {
 }
 
 fn first_calls_far_away() {
-    let mut table = Table::new(
-        "Redis, a round trip of 1 ms",
-        &[IN_BACKGROUND, BY_HAND, ATTRIBUTE],
-    );
     let on_redis = OnRedis::far();
-    for tasks in [1, 64] {
-        table.row_of_tasks("", tasks, 400, || on_redis.laps_in_background(tasks));
+    let contenders = [ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", ALONE];
+    let mut table = Table::new("Redis, a round trip of 1 ms", &contenders);
+    for tasks in TASKS {
+        table.row_of_tasks("", tasks, 300, || on_redis.laps(tasks));
+    }
+    let name = "Redis, a round trip of 1 ms, `settle`";
+    let mut table = Table::new(name, &["background", "awaited"]);
+    for tasks in TASKS {
+        table.row_of_tasks("", tasks, 300, || on_redis.laps_in_background(tasks));
     }
 }
 
@@ -131,7 +127,6 @@ const ATTRIBUTE: &str = "attribute";
 const BY_HAND: &str = "by hand";
 const PEER: &str = "`idempotent` 2.0";
 const ALONE: &str = "`batch = false`";
-const IN_BACKGROUND: &str = "`settle = \"background\"`";
 const CONTENDERS: [&str; 3] = [ATTRIBUTE, BY_HAND, PEER];
 
 /// A table, whose head is printed before its first row. Its last columns are the ratios of the second and third contender to the first.

@@ -17,10 +17,10 @@ use crate::relay;
 use crate::replay::{self, Receipt};
 use crate::storm::Answer;
 use crate::upload::{self, Clock, InBackground, Upload};
-use crate::{Contenders, IN_BACKGROUND, KEPT, Lap, Peer, TTL, key, owner};
+use crate::{ATTRIBUTE, Contenders, IN_BACKGROUND, KEPT, Lap, Peer, TTL, key, owner};
 
 /// The numbers of concurrent tasks for first calls.
-pub const TASKS: [u32; 4] = [1, 8, 64, 512];
+pub const TASKS: [u32; 5] = [1, 8, 32, 64, 512];
 
 /// A private server, and the contenders connected to it.
 pub struct OnRedis {
@@ -97,23 +97,16 @@ impl OnRedis {
         let unbatched = self.unbatched.clone();
         let unbatched = upload::lap(&self.runtime, tasks, Clock::Calls, unbatched);
         laps.push(("batch = false", unbatched));
-        laps.push(self.in_background(tasks));
         laps
     }
 
-    /// First calls, from `tasks` tasks: the attribute with ends in the background, by hand, and the attribute.
+    /// The same, by the attribute: with ends in the background, and without.
     pub fn laps_in_background(&self, tasks: u32) -> Vec<Lap<'_>> {
-        let mut laps = self.contenders.uploads(&self.runtime, tasks, Clock::Calls);
-        laps.truncate(2);
-        laps.push(self.in_background(tasks));
-        laps.reverse();
-        laps
-    }
-
-    fn in_background(&self, tasks: u32) -> Lap<'_> {
-        let attribute = InBackground(self.contenders.attribute.clone());
-        let lap = upload::lap(&self.runtime, tasks, Clock::Calls, attribute);
-        (IN_BACKGROUND, lap)
+        let attribute = self.contenders.attribute.clone();
+        let in_background = InBackground(attribute.clone());
+        let lap = upload::lap(&self.runtime, tasks, Clock::Calls, in_background);
+        let awaited = upload::lap(&self.runtime, tasks, Clock::Calls, attribute);
+        vec![(IN_BACKGROUND, lap), (ATTRIBUTE, awaited)]
     }
 
     /// First calls from `tasks` tasks: the attribute, and the limit.
@@ -136,7 +129,7 @@ impl OnRedis {
         let lap = |handle| replay::lap(&self.runtime, tasks, size, handle);
         vec![
             ("attribute, sealed", lap(&self.sealed)),
-            ("attribute", lap(&self.contenders.attribute)),
+            (ATTRIBUTE, lap(&self.contenders.attribute)),
         ]
     }
 
