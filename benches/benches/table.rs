@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use idempotence_benches::on_cluster::OnCluster;
 use idempotence_benches::on_redis::{OnRedis, TASKS};
-use idempotence_benches::on_sql::OnSql;
+use idempotence_benches::on_sql::{self as sql, OnSql};
 use idempotence_benches::one_core::OneCore;
 use idempotence_benches::replay::{self, SIZES};
 use idempotence_benches::rounds::{Rounds, is_asked_for, machine, per_second, rounds, tasks_text};
@@ -20,6 +20,7 @@ fn main() {
 
     first_calls(&on_redis);
     first_calls_far_away();
+    on_far_postgres();
     limits(&on_redis);
     on_a_cluster();
     replays(&on_redis);
@@ -51,6 +52,26 @@ fn first_calls_far_away() {
     let mut table = Table::new(name, &["background", "awaited"]);
     for tasks in TASKS {
         table.row_of_tasks("", tasks, 300, || on_redis.laps_in_background(tasks));
+    }
+}
+
+fn on_far_postgres() {
+    let mut table = Table::new(
+        "PostgreSQL, a round trip of 1 ms",
+        &[ATTRIBUTE, BY_HAND, ALONE],
+    );
+    if sql::TASKS
+        .iter()
+        .any(|tasks| table.is_asked_for(&tasks_text(*tasks)))
+    {
+        let on_postgres = OnSql::postgres_far_away();
+        for tasks in sql::TASKS {
+            table.row_of_tasks("", tasks, 300, || {
+                let mut laps = on_postgres.claims(tasks).few;
+                laps.truncate(3);
+                laps
+            });
+        }
     }
 }
 

@@ -21,6 +21,7 @@ pub use self::statements::Statements;
 use crate::cpu::{Cpu, TICK};
 use crate::limit;
 use crate::plans::{self, Plan};
+use crate::relay;
 use crate::upload::{self, Clock, InBackground};
 use crate::{ATTRIBUTE, BY_HAND, IN_BACKGROUND, Lap};
 
@@ -73,6 +74,11 @@ pub struct Usage {
 /// The server, or the folder of the files. Dropping it removes both.
 enum Server {
     Postgres(PostgresServer),
+    /// With the URL of a database behind a relay.
+    Far {
+        _server: PostgresServer,
+        url: String,
+    },
     MariaDb(MariaDbServer),
     Sqlite(PathBuf),
 }
@@ -106,6 +112,20 @@ impl OnSql<Postgres> {
         let server = PostgresServer::start_with(["-c", "fsync=on"]);
         let server = server.expect("postgres is installed");
         Self::start(Server::Postgres(server), false)
+    }
+
+    /// The same, over a network with a round trip of a millisecond.
+    pub fn postgres_far_away() -> Self {
+        let server = PostgresServer::start_with(["-c", "fsync=on"]);
+        let server = server.expect("postgres is installed");
+        let url = server.database().expect("a database");
+        let (near, far) = (server.port(), relay::start(server.port()));
+        let url = url.replace(&format!(":{near}/"), &format!(":{far}/"));
+        let server = Server::Far {
+            url,
+            _server: server,
+        };
+        Self::start(server, false)
     }
 
     /// First calls from `tasks` tasks: the attribute, and the limit.
@@ -164,6 +184,7 @@ impl<DB: Statements> OnSql<DB> {
         let side = |rows: u32| {
             let url = match &server {
                 Server::Postgres(server) => server.database().expect("a database"),
+                Server::Far { url, .. } => url.clone(),
                 Server::MariaDb(server) => server.database().expect("a database"),
                 Server::Sqlite(folder) => {
                     format!("sqlite:{}", folder.join(rows.to_string()).display())
