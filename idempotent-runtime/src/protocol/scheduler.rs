@@ -241,22 +241,22 @@ impl Future for TimerDriver {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            let mut queue = self.scheduler.queue();
-            queue.driver_waker = Some(cx.waker().clone());
-            let due = queue.take_due(Instant::now());
-            let jobs = std::mem::take(&mut queue.jobs);
-            drop(queue);
+        let mut queue = self.scheduler.queue();
+        queue.driver_waker = Some(cx.waker().clone());
+        let due = queue.take_due(Instant::now());
+        let jobs = std::mem::take(&mut queue.jobs);
+        drop(queue);
 
-            let works = due.into_iter().filter_map(Scheduled::due_work);
-            self.running.extend(works);
-            self.running.extend(jobs);
-            while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
+        let works = due.into_iter().filter_map(Scheduled::due_work);
+        self.running.extend(works);
+        self.running.extend(jobs);
+        while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {}
 
-            if self.poll_queue(cx).is_pending() {
-                return Poll::Pending;
-            }
+        if self.poll_queue(cx).is_ready() {
+            // Not at once: other threads may add jobs without end, and the other tasks of this thread must run, too.
+            cx.waker().wake_by_ref();
         }
+        Poll::Pending
     }
 }
 
@@ -311,3 +311,33 @@ impl Drop for TimerDriver {
 
 /// tokio cannot set a timer as far ahead as the longest ttl.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24);
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_is_ready_is_polled_once_however_many_are_ready() {
+        const JOBS: usize = 1000;
+        let polls = Arc::new(AtomicUsize::new(0));
+        let scheduler = Scheduler::current().unwrap();
+        for _ in 0..JOBS {
+            let (sender, mut ready) = oneshot::channel();
+            sender.send(()).unwrap();
+            let polls = Arc::clone(&polls);
+            scheduler.spawn(poll_fn(move |cx| {
+                polls.fetch_add(1, Ordering::Relaxed);
+                Pin::new(&mut ready).poll(cx).map(drop)
+            }));
+        }
+        for _ in 0..JOBS {
+            yield_now().await;
+        }
+        assert_eq!(polls.load(Ordering::Relaxed), JOBS);
+    }
+}
