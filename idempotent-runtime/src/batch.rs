@@ -1,16 +1,15 @@
-//! Group commit: operations that arrive while a request is on its way gather, and go together in the next request.
+//! Group commit: operations whose callers run at the same time go together in one request. If many requests have no answer, later
+//! operations gather for the next request.
 //!
 //! A lone operation is sent by its caller, as if there were no batches. When some of these have no answer yet, later operations
 //! go to a queue. A task takes everything in the queue as one batch, answers each caller, and takes the queue again until it is
-//! empty. An operation waits in the queue only for a task that is about to run, or if many batches have no answer. Otherwise it
-//! starts another task. So those operations go together whose callers run at the same time, and no operation waits for an answer
-//! until the server or the network has much to do.
+//! empty. An operation waits in the queue for a task that is about to run, or if many batches have no answer. Otherwise it starts
+//! another task. So an operation waits for an answer to others only when the server or the network has much to do.
 //!
 //! Many operations leave in parts: the server works on one part while the callers of another part continue.
 //!
 //! A batch that has no answer after the time of a first try is overdue. It does not count any more, so patient callers of hung
-//! batches do not hold up others. A single batch in flight needs no timer. Other batches have a timer each, which ends their
-//! waiting for an answer.
+//! batches do not hold up others. Each batch has a timer for this, except a lone one that leaves room for others.
 //!
 //! A caller never sends for others, because callers are dropped. A batch whose callers have all stopped waiting is dropped.
 

@@ -103,7 +103,7 @@ impl<T: Transport> LocalQueue<T> {
             local: Arc::clone(self),
             slots: Vec::new(),
             batch: None,
-            look_at: None,
+            overdue_at: None,
             digests: HashSet::new(),
             is_next: true,
             has_ended: false,
@@ -164,8 +164,8 @@ struct Flusher<T: Transport> {
     /// The callers of the batch in flight.
     slots: Vec<Slot<T::Reply>>,
     batch: Option<InFlightBatch>,
-    /// When to look whether operations wait too long for the batch in flight.
-    look_at: Option<Instant>,
+    /// When the batch in flight is overdue, if it needs a timer.
+    overdue_at: Option<Instant>,
     /// Kept for its memory.
     digests: HashSet<u64>,
     is_next: bool,
@@ -207,7 +207,7 @@ impl<T: Transport> Flusher<T> {
         if let Poll::Ready(answers) = first {
             return answers;
         }
-        let mut alarm = pin!(self.look_at.map(sleep_until));
+        let mut alarm = pin!(self.overdue_at.map(sleep_until));
         let mut is_suspicious = false;
         let waiting = poll_fn(|cx| {
             if let Poll::Ready(answers) = sending.as_mut().poll(cx) {
@@ -227,11 +227,11 @@ impl<T: Transport> Flusher<T> {
                     local.shared.transport.overdue();
                 }
             }
-            while let Some(sleep) = alarm.as_mut().as_pin_mut()
+            if let Some(sleep) = alarm.as_mut().as_pin_mut()
                 && sleep.poll(cx).is_ready()
             {
-                let is_overdue = self.look_at_queue(overdue_after());
-                alarm.set(self.look_at.filter(|_| !is_overdue).map(sleep_until));
+                self.look_at_queue(overdue_after());
+                alarm.set(None);
             }
             Poll::Pending
         });
@@ -244,7 +244,6 @@ impl<T: Transport> Flusher<T> {
         let Some(batch) = &mut self.batch else {
             return false;
         };
-        self.look_at = Some(batch.sent_at + overdue_after());
         let is_late = batch.sent_at.elapsed() >= age;
         let mut queue = self.local.lock();
         if is_late {
@@ -281,7 +280,7 @@ impl<T: Transport> Flusher<T> {
             queue.add_task();
         }
         if let Some(batch) = &self.batch {
-            self.look_at = queue.next_look(batch, limits);
+            self.overdue_at = queue.overdue_at(batch, limits);
         } else {
             queue.tasks -= 1;
             self.has_ended = true;

@@ -218,7 +218,7 @@ impl<O: Operation, R> BatchQueue<O, R> {
     }
 
     /// When this batch is overdue, so that it makes room for another batch. `None` if a timer is not worth it.
-    pub(super) fn next_look(&self, batch: &InFlightBatch, limits: &Limits) -> Option<Instant> {
+    pub(super) fn overdue_at(&self, batch: &InFlightBatch, limits: &Limits) -> Option<Instant> {
         // A single batch in flight holds up nobody, even if it never has an answer.
         let is_harmless = self.tasks == 1 && !self.is_at_limit(1, limits);
         (!is_harmless).then(|| batch.sent_at + overdue_after())

@@ -51,6 +51,7 @@ pub trait Operation: Send + 'static {
 pub enum Answer<O, R> {
     /// The answer for the caller.
     Reply(R),
-    /// The operation was not applied. The next batch contains this operation before all others, if its caller still waits.
+    /// The operation was not applied. The next batch contains this operation before all others, if its caller still waits. Batches that
+    /// left meanwhile may have later operations of its key.
     Again(O),
 }

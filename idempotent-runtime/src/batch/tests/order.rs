@@ -114,7 +114,7 @@ fn operations_of_one_key_keep_their_order() {
 }
 
 #[test]
-fn an_operation_that_was_not_applied_goes_again_alone_and_first() {
+fn an_operation_that_was_not_applied_goes_again_before_the_queue() {
     paused().block_on(async {
         let limits = Limits {
             in_flight: 1,
