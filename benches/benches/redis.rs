@@ -1,4 +1,4 @@
-//! Throughput on one Redis, at 1, 8, 64 and 512 tasks.
+//! Throughput on one Redis, at 1 to 512 tasks.
 
 use std::time::Duration;
 

@@ -42,16 +42,22 @@ fn first_calls(on_redis: &OnRedis) {
 }
 
 fn first_calls_far_away() {
-    let on_redis = OnRedis::far();
     let contenders = [ATTRIBUTE, BY_HAND, PEER, "`rslock` 0.10", ALONE];
     let mut table = Table::new("Redis, a round trip of 1 ms", &contenders);
+    let name = "Redis, a round trip of 1 ms, `settle`";
+    let mut settle = Table::new(name, &["background", "awaited"]);
+    if ![&table, &settle]
+        .iter()
+        .any(|table| table.has_row_of(&TASKS))
+    {
+        return;
+    }
+    let on_redis = OnRedis::far();
     for tasks in TASKS {
         table.row_of_tasks("", tasks, 300, || on_redis.laps(tasks));
     }
-    let name = "Redis, a round trip of 1 ms, `settle`";
-    let mut table = Table::new(name, &["background", "awaited"]);
     for tasks in TASKS {
-        table.row_of_tasks("", tasks, 300, || on_redis.laps_in_background(tasks));
+        settle.row_of_tasks("", tasks, 300, || on_redis.laps_in_background(tasks));
     }
 }
 
@@ -60,10 +66,7 @@ fn on_far_postgres() {
         "PostgreSQL, a round trip of 1 ms",
         &[ATTRIBUTE, BY_HAND, ALONE],
     );
-    if sql::TASKS
-        .iter()
-        .any(|tasks| table.is_asked_for(&tasks_text(*tasks)))
-    {
+    if table.has_row_of(&sql::TASKS) {
         let on_postgres = OnSql::postgres_far_away();
         for tasks in sql::TASKS {
             table.row_of_tasks("", tasks, 300, || {
@@ -77,22 +80,20 @@ fn on_far_postgres() {
 
 /// How far the attribute is from what the servers can do.
 fn limits(on_redis: &OnRedis) {
-    let mut table = Table::new("limit", &[ATTRIBUTE, "limit"]);
+    let mut table = Table::new("limit", &[ATTRIBUTE, "the limit"]);
     for tasks in [64, 512] {
         table.row_of_tasks("Redis, ", tasks, 200, || on_redis.limit(tasks));
     }
     if table.is_asked_for("PostgreSQL, 64 tasks") {
         let on_postgres = OnSql::postgres_with_few_rows();
-        table.row_of_tasks("PostgreSQL, ", 64, 200, || on_postgres.limit(64));
+        let name = format!("{}, ", on_postgres.version);
+        table.row_of_tasks(&name, 64, 200, || on_postgres.limit(64));
     }
 }
 
 fn on_a_cluster() {
     let mut table = Table::new("Redis Cluster", &[ATTRIBUTE, BY_HAND, ALONE]);
-    if TASKS
-        .iter()
-        .any(|tasks| table.is_asked_for(&tasks_text(*tasks)))
-    {
+    if table.has_row_of(&TASKS) {
         let on_cluster = OnCluster::start();
         for tasks in TASKS {
             table.row_of_tasks("", tasks, 200, || on_cluster.laps(tasks));
@@ -170,6 +171,12 @@ impl Table {
         is_asked_for(&format!("{}, {row}", self.name))
     }
 
+    /// Whether one of the rows with these numbers of tasks is asked for.
+    fn has_row_of(&self, tasks: &[u32]) -> bool {
+        let mut rows = tasks.iter().map(|tasks| tasks_text(*tasks));
+        rows.any(|row| self.is_asked_for(&row))
+    }
+
     /// A row of calls from `tasks` tasks. `name` is put before their number.
     fn row_of_tasks<'a>(
         &mut self,
@@ -179,7 +186,7 @@ impl Table {
         laps: impl FnOnce() -> Vec<Lap<'a>>,
     ) {
         let name = format!("{name}{}", tasks_text(tasks));
-        let _one_core = (tasks == 1).then(OneCore::pin);
+        let _one_core = (tasks == 1 && self.is_asked_for(&name)).then(OneCore::pin);
         self.row(&name, millis, laps, |seconds| per_second(tasks, seconds));
     }
 
