@@ -4,7 +4,6 @@
 //! `proof/schedules/tests/batches.rs` runs them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use std::{env, mem};
 
 use shuttle::future::{block_on, yield_now};
