@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use idempotence_benches::on_redis::OnRedis;
+use idempotence_benches::one_core::OneCore;
 use idempotence_benches::rounds::{Rounds, machine, rounds, tasks_text};
 use plotters::prelude::*;
 
@@ -33,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(on_redis: &OnRedis) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for tasks in TASKS {
+        let _one_core = (tasks == 1).then(OneCore::pin);
         let laps = on_redis.laps(tasks);
         let rounds = Rounds::run(&laps, rounds(), Duration::from_millis(200));
         lines.resize_with(laps.len(), || ("", Vec::new()));

@@ -64,16 +64,12 @@ fn first_calls_far_away() {
 fn on_far_postgres() {
     let mut table = Table::new(
         "PostgreSQL, a round trip of 1 ms",
-        &[ATTRIBUTE, BY_HAND, ALONE],
+        &[ATTRIBUTE, BY_HAND, ALONE, "`settle = \"background\"`"],
     );
     if table.has_row_of(&sql::TASKS) {
         let on_postgres = OnSql::postgres_far_away();
         for tasks in sql::TASKS {
-            table.row_of_tasks("", tasks, 300, || {
-                let mut laps = on_postgres.claims(tasks).few;
-                laps.truncate(3);
-                laps
-            });
+            table.row_of_tasks("", tasks, 300, || on_postgres.claims(tasks).few);
         }
     }
 }
@@ -86,8 +82,7 @@ fn limits(on_redis: &OnRedis) {
     }
     if table.is_asked_for("PostgreSQL, 64 tasks") {
         let on_postgres = OnSql::postgres_with_few_rows();
-        let name = format!("{}, ", on_postgres.version);
-        table.row_of_tasks(&name, 64, 200, || on_postgres.limit(64));
+        table.row_of_tasks("PostgreSQL, ", 64, 200, || on_postgres.limit(64));
     }
 }
 
