@@ -106,8 +106,8 @@ impl RedisOptions {
     ///
     /// Operations whose callers run at the same time go in one pipeline, and operations of one script share its call. With many
     /// concurrent calls this saves most of the work of the server and of the network. An operation waits for an answer to others
-    /// only if eight pipelines have no answer (four with [`replicas`](Self::replicas)), so batches add no round trip. Each operation keeps its own answer, its own
-    /// deadline and its own cancellation.
+    /// only if eight pipelines have no answer (four with [`replicas`](Self::replicas)), so batches add no round trip. Each
+    /// operation keeps its own answer, its own deadline and its own cancellation.
     ///
     /// In a cluster the operations of each node gather, and go straight to this node. An operation that the node redirects is
     /// sent again alone, to the node that it names, or by the client of the cluster. With `false` this client sends everything.
