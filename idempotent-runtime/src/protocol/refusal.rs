@@ -46,26 +46,26 @@ impl Refusal {
     ) -> Self {
         let call = of.call();
         let records = call.shared.records();
-        let replay = || {
-            Self(Why::Replay(UnreadReplay::new(
-                Arc::clone(of) as _,
-                Arc::clone(record),
-            )))
+        let has_other_payload = |payload| {
+            let read = record.read(records);
+            read.is_some_and(|read| read.differs_from(Some(payload)))
         };
-        // Only a call with a payload compares it with the record. A call with several keys or permits never replays.
-        if call.payload.is_none() && call.policy.replay && record.result(records).is_some() {
-            return replay();
-        }
-        let Some(read) = record.read(records) else {
-            return foreign(call, record).into();
-        };
+        // A call with several keys or permits never replays.
         if call.policy.replay {
-            match record.result_in(records, &read) {
-                Ok(Some(_)) if !read.differs_from(call.payload.as_ref()) => return replay(),
+            match record.result(records) {
+                Ok(Some(_)) if !call.payload.as_ref().is_some_and(has_other_payload) => {
+                    return Self(Why::Replay(UnreadReplay::new(
+                        Arc::clone(of) as _,
+                        Arc::clone(record),
+                    )));
+                }
                 Ok(_) => {}
                 Err(found) => return Error::foreign_result(call.site.clone(), found).into(),
             }
         }
+        let Some(read) = record.read(records) else {
+            return foreign(call, record).into();
+        };
         Self::by_holder(call, &read, is_running, record.lives())
     }
 
@@ -288,7 +288,8 @@ impl UnreadReplay {
     }
 
     fn stored(&self) -> Option<&Stored> {
-        self.record.result(self.of.call().shared.records())
+        let records = self.of.call().shared.records();
+        self.record.result(records).ok().flatten()
     }
 
     /// Ends the call, which got the stored result.

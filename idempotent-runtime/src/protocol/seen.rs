@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::record::call::Record;
+use crate::record::call::{Record, RecordLine};
 use crate::record::kept::Stored;
 use crate::result::records::RecordFormat;
 use crate::store::Key;
@@ -17,7 +17,8 @@ pub(crate) struct SeenRecord {
     bytes: Bytes,
     /// How long it lives, if this is known.
     lives: Option<Lives>,
-    /// The stored result, if there is one. It is read once, however many duplicates get it.
+    /// The line of the record and its stored result, if there are any. Each is read once, however many duplicates see it.
+    line: OnceLock<Option<RecordLine>>,
     result: OnceLock<Result<Option<Stored>, &'static str>>,
 }
 
@@ -42,6 +43,7 @@ impl SeenRecord {
             key: key.clone(),
             bytes,
             lives,
+            line: OnceLock::new(),
             result: OnceLock::new(),
         }
     }
@@ -66,30 +68,22 @@ impl SeenRecord {
 
     /// The record; `None` if another version or another program wrote the bytes, or if they belong to another key.
     pub(crate) fn read(&self, records: &RecordFormat) -> Option<Record<'_>> {
-        records.read(&self.key, &self.bytes)
+        let read = || Some(records.read(&self.key, &self.bytes)?.line());
+        let line = *self.line.get_or_init(read);
+        Some(Record::with_line(line?, &self.bytes))
     }
 
-    /// The stored result, if this is the record of a call that has ended and has one that this program wrote for the key.
-    pub(crate) fn result(&self, records: &RecordFormat) -> Option<&Stored> {
-        let read = || match self.read(records) {
-            Some(read) => records.result(&self.key, &read),
-            None => Ok(None),
-        };
-        let result = self.result.get_or_init(read);
-        result.as_ref().ok().and_then(Option::as_ref)
-    }
-
-    /// Does the same as [`result`](Self::result), for a caller that has `read` this record.
+    /// The stored result, if this is the record of a call that has ended and has one.
     ///
     /// # Errors
     ///
     /// What is wrong with the result, if this program did not write it for the key.
-    pub(crate) fn result_in(
-        &self,
-        records: &RecordFormat,
-        read: &Record<'_>,
-    ) -> Result<Option<&Stored>, &'static str> {
-        let result = self.result.get_or_init(|| records.result(&self.key, read));
+    pub(crate) fn result(&self, records: &RecordFormat) -> Result<Option<&Stored>, &'static str> {
+        let read = || match self.read(records) {
+            Some(record) => records.result(&self.key, &record),
+            None => Ok(None),
+        };
+        let result = self.result.get_or_init(read);
         result.as_ref().map(Option::as_ref).map_err(|why| *why)
     }
 }

@@ -15,6 +15,7 @@
 //! (`json:ok:0:9f86d081`: its form, whether it was an `Ok`, how many `Some` are around it, and the tag of its type).
 //! A running claim with the codec `unencodable` is marked: its call has ended, and its outcome is unknown.
 
+use std::ops::Deref;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -142,16 +143,23 @@ fn push_result<const N: usize>(line: &mut Line<N>, stored: &Stored) {
 /// A record, read from its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
+    line: RecordLine,
+    bytes: &'a Bytes,
+}
+
+/// What the line of a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RecordLine {
     pub(crate) state: RecordState,
     pub(crate) since: SystemTime,
     key: Option<KeyTag>,
     keys: Option<KeysDigest>,
-    holder: &'a [u8],
-    payload: Option<&'a [u8]>,
+    holder: Field,
+    payload: Option<Field>,
     ttl: Duration,
     content: Content,
+    /// Where the result begins.
     result: usize,
-    bytes: &'a Bytes,
 }
 
 impl<'a> Record<'a> {
@@ -179,18 +187,34 @@ impl<'a> Record<'a> {
             }
             _ => result == bytes.len(),
         };
-        fits.then_some(Self {
+        if !fits {
+            return None;
+        }
+        let payload = match payload {
+            Some(payload) => Some(Field::of(first, payload)?),
+            None => None,
+        };
+        let line = RecordLine {
             state,
             since,
             key,
             keys,
-            holder,
+            holder: Field::of(first, holder)?,
             payload,
             ttl,
             content,
             result,
-            bytes,
-        })
+        };
+        Some(Self { line, bytes })
+    }
+
+    /// The record in these bytes, whose line was read before.
+    pub(crate) fn with_line(line: RecordLine, bytes: &'a Bytes) -> Self {
+        Self { line, bytes }
+    }
+
+    pub(crate) fn line(&self) -> RecordLine {
+        self.line
     }
 
     /// Whether this may be a record of the key with these digits. Records of earlier versions do not say it.
@@ -206,12 +230,16 @@ impl<'a> Record<'a> {
     /// The process that wrote the record, as `host:pid`.
     pub(crate) fn holder(&self) -> &'a str {
         // Only ASCII characters are read.
-        str::from_utf8(self.holder).unwrap_or_default()
+        str::from_utf8(self.holder.in_bytes(self.bytes)).unwrap_or_default()
+    }
+
+    fn payload(&self) -> Option<&'a [u8]> {
+        self.payload.map(|payload| payload.in_bytes(self.bytes))
     }
 
     /// Whether the record has another payload. If either side has no payload, they do not differ.
     pub(crate) fn differs_from(&self, payload: Option<&Fingerprint>) -> bool {
-        match (self.payload, payload) {
+        match (self.payload(), payload) {
             // In hexadecimal digits by an earlier version.
             (Some(one), Some(other)) if matches!(one.len(), 32 | 64) => {
                 one != hex::write(other.as_bytes(), &mut [0; 64])
@@ -297,6 +325,36 @@ impl<'a> Record<'a> {
             .checked_sub(age)
             .filter(|remaining| !remaining.is_zero())
             .unwrap_or(self.ttl)
+    }
+}
+
+/// Where a field is in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Field {
+    start: u16,
+    end: u16,
+}
+
+impl Field {
+    /// Where `field` is in the line that begins at the first of these bytes.
+    fn of(bytes: &[u8], field: &[u8]) -> Option<Self> {
+        let start = field.as_ptr().addr() - bytes.as_ptr().addr();
+        Some(Self {
+            start: start.try_into().ok()?,
+            end: (start + field.len()).try_into().ok()?,
+        })
+    }
+
+    fn in_bytes(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start.into()..self.end.into()]
+    }
+}
+
+impl Deref for Record<'_> {
+    type Target = RecordLine;
+
+    fn deref(&self) -> &RecordLine {
+        &self.line
     }
 }
 
