@@ -80,7 +80,12 @@ fn not_a_time(option: &Ident, text: &LitStr, millis: Option<u64>) -> syn::Error 
     }
     if is_zero(&written) {
         let message = format_args!("`{option} = \"{written}\"` is zero");
-        let help = format_args!("write a duration longer than zero, as in `{option} = \"30s\"`");
+        let without = match &*option.to_string() {
+            "wait" | "at_least" => format!("leave `{option}` out, or "),
+            _ => String::new(),
+        };
+        let help =
+            format_args!("{without}write a duration longer than zero, as in `{option} = \"30s\"`");
         return error(span, message, help);
     }
     if !written.is_empty() && written.chars().all(|c| c.is_ascii_digit()) {

@@ -165,6 +165,13 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
     let mut parts = text
         .parse_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         .map_err(|cause| {
+            // As in the expressions of Spring.
+            if text.value().contains('#') {
+                let message = format_args!("`{option}` has a `#`");
+                let without = text.value().replace('#', "");
+                let help = format_args!("write arguments without it, as in `{option} = \"{without}\"`");
+                return error(text.span(), message, help);
+            }
             let message = format_args!("`{option}` is not a list of arguments: {cause}");
             let help = format_args!(
                 "name arguments and their fields, with commas between them, as in `{option} = \"{}\"`",

@@ -23,6 +23,10 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
             "`payload` is not a list of arguments: expected `,`\nhelp: name arguments and their fields, with commas between them, as in `payload = \"user_id, request.id\"`",
         ),
         (
+            quote!(payload = "#amount, #user.id"),
+            "`payload` has a `#`\nhelp: write arguments without it, as in `payload = \"amount, user.id\"`",
+        ),
+        (
             quote!(payload = "amount.abs()"),
             "`amount . abs ()` is neither an argument nor a field of one\nhelp: write expressions without quotes, as in `payload = (user_id, request.id())`",
         ),
@@ -60,7 +64,7 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
         ),
         (
             quote!(wait = "0s"),
-            "`wait = \"0s\"` is zero\nhelp: write a duration longer than zero, as in `wait = \"30s\"`",
+            "`wait = \"0s\"` is zero\nhelp: leave `wait` out, or write a duration longer than zero, as in `wait = \"30s\"`",
         ),
         (
             quote!(wait = 2),
