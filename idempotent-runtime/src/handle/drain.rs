@@ -8,7 +8,7 @@ use super::Idempotency;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`drain`: {remaining} of the background operations still run after {timeout:?}, because bodies or the store need longer; \
-     call `drain` again, or stop: the keys of calls that are not settled become free when their leases expire"
+     call `drain` again, or stop: the keys of calls that are not settled become free when their records expire"
 )]
 pub struct DrainError {
     remaining: usize,
@@ -26,6 +26,8 @@ impl Idempotency {
     /// Waits for background work, for at most `timeout`: bodies that run to their end after their caller dropped the call
     /// (`on_cancel = "finish"`), records that are not settled yet (`settle = "background"`, or a store that did not answer in time), and
     /// requests that are undone because their answer did not come in time. Without it a claim that arrives late keeps its key until its lease ends.
+    ///
+    /// After `Ok` nothing is pending. An end that the store did not take in time is not pending any more: the log has the event `unrecorded`.
     ///
     /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request, and in a program that ends
     /// after its call, such as a cron job, also after an error.
