@@ -32,7 +32,6 @@ use crate::policy::claims::Claims;
 use crate::policy::{OnStoreError, Policy};
 use crate::protocol::claim::ClaimGuard;
 use crate::protocol::context::CallContext;
-use crate::protocol::expiry;
 use crate::protocol::follow::Following;
 use crate::protocol::held::Held;
 use crate::protocol::lease::Lease;
@@ -230,16 +229,15 @@ impl Call {
                 };
                 match (guard, answer) {
                     (Some(guard), _) => guard,
-                    (None, Ok(Claim::Taken(record)))
-                        if lease.call().policy.longest_wait().is_none()
-                            && !expiry::is_unclear(&lease, &record) =>
-                    {
-                        let refusal = wait::refuse(&lease, record);
-                        claim.end_refused(&refusal);
-                        return Err(refusal);
-                    }
-                    // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                     (None, answer) => {
+                        let answer = match wait::refuse_now(&lease, answer) {
+                            Ok(refusal) => {
+                                claim.end_refused(&refusal);
+                                return Err(refusal);
+                            }
+                            Err(answer) => answer,
+                        };
+                        // Boxed, because it is seldom needed: its state is then not part of every caller's future.
                         let first_sent = claim.defuse();
                         drop(claim);
                         return Box::pin(wait::contend(lease, first_sent, answer)).await;

@@ -168,7 +168,8 @@ impl<'a> ClaimGuard<'a> {
             let error = match answer {
                 Ok(Claim::Claimed) => return self.start_lease(false).ok_or_else(too_late),
                 Ok(Claim::Taken(other)) => {
-                    let seen = expiry::look(lease, other, &backoff).await;
+                    let seen = Arc::new(SeenRecord::new(lease.key(), other));
+                    let seen = expiry::look(lease, seen, &backoff).await;
                     return Err(NotWon::Taken(seen));
                 }
                 Err(error) => error,

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::protocol::context::CallContext;
@@ -19,7 +18,7 @@ use crate::world;
 
 /// Whether only the store knows when this record expires. Most duplicates meet a record whose first renewal is not due, and ask the
 /// store nothing more.
-pub(crate) fn is_unclear(lease: &Lease, record: &Bytes) -> bool {
+pub(crate) fn is_unclear(lease: &Lease, record: &SeenRecord) -> bool {
     unclear(lease, record).is_some()
 }
 
@@ -28,12 +27,12 @@ struct Unclear {
     may_be_kept: bool,
 }
 
-fn unclear(lease: &Lease, record: &Bytes) -> Option<Unclear> {
-    if !Record::may_be_claim(record) {
+fn unclear(lease: &Lease, record: &SeenRecord) -> Option<Unclear> {
+    if !Record::may_be_claim(record.bytes()) {
         return None;
     }
     let call = lease.call();
-    unclear_claim(call, &call.shared.records().read(lease.key(), record)?)
+    unclear_claim(call, &record.read(call.shared.records())?)
 }
 
 /// Does the same as [`is_unclear`], for a record that was read.
@@ -49,16 +48,20 @@ fn unclear_claim(call: &CallContext, record: &Record<'_>) -> Option<Unclear> {
 
 /// The record that has the key. Asks the store how long the record lives, if that [is unclear](is_unclear) and was not asked a moment
 /// ago; without an answer its holder counts as alive.
-pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc<SeenRecord> {
-    let key = lease.key();
+pub(crate) async fn look(
+    lease: &Lease,
+    record: Arc<SeenRecord>,
+    backoff: &Backoff,
+) -> Arc<SeenRecord> {
     let Some(Unclear { may_be_kept }) = unclear(lease, &record) else {
-        return Arc::new(SeenRecord::new(key, record));
+        return record;
     };
+    let (key, record) = (lease.key(), record.bytes());
     let (call, asked) = (lease.call(), Instant::now());
     let stuck_keys = call.shared.stuck_keys();
-    if (stuck_keys.may_ask(&lease.site_of_slot(), &record, asked) || may_be_kept)
+    if (stuck_keys.may_ask(&lease.site_of_slot(), record, asked) || may_be_kept)
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(key)).await
-        && entry.value == record
+        && entry.value == *record
     {
         let seen = kept_claim::seen(lease, entry, asked);
         if seen.lives().is_some_and(|lives| lives.is_kept) {
@@ -67,10 +70,10 @@ pub(crate) async fn look(lease: &Lease, record: Bytes, backoff: &Backoff) -> Arc
         }
         return seen;
     }
-    let free_at = stuck_keys.free_at(&lease.site_of_slot(), &record);
+    let free_at = stuck_keys.free_at(&lease.site_of_slot(), record);
     let lives = free_at.map(|until| Lives {
         until,
         is_kept: false,
     });
-    Arc::new(SeenRecord::with_time(key, record, lives))
+    Arc::new(SeenRecord::with_time(key, record.clone(), lives))
 }

@@ -131,7 +131,7 @@ impl Waiter {
             if let Some(refusal) = refusal {
                 return TakenKey { record, refusal };
             }
-            let record = expiry::look(lease, record.bytes().clone(), &backoff).await;
+            let record = expiry::look(lease, record, &backoff).await;
             let refusal = Refusal::from_record(lease, &record, false);
             stuck::report(lease, &record, &refusal);
             TakenKey { record, refusal }

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::protocol::claim::{ClaimGuard, NotWon};
+use crate::protocol::expiry;
 use crate::protocol::fence;
 use crate::protocol::follow::{Following, MayAsk};
 use crate::protocol::held::{Guard, Held};
@@ -87,13 +88,24 @@ pub(crate) async fn contend(
     Ok(redeem::redeem(waiter.finish(end)?).await?)
 }
 
-/// Refuses a call that does not wait, because `record` has its key.
-pub(crate) fn refuse(lease: &Arc<Lease>, record: Bytes) -> Refusal {
+/// Refuses a call that does not wait, because another record has its key. Returns the answer to its claim if that is not enough to
+/// refuse the call.
+pub(crate) fn refuse_now(
+    lease: &Arc<Lease>,
+    answer: Result<Claim, StoreError>,
+) -> Result<Refusal, Result<Claim, StoreError>> {
+    let record = match answer {
+        Ok(Claim::Taken(record)) if lease.call().policy.longest_wait().is_none() => record,
+        answer => return Err(answer),
+    };
     let record = Arc::new(SeenRecord::new(lease.key(), record));
+    if expiry::is_unclear(lease, &record) {
+        return Err(Ok(Claim::Taken(record.bytes().clone())));
+    }
     let refusal = Refusal::from_record(lease, &record, false);
     lease.leave(Some(record));
     refusal.emit(lease.call());
-    refusal
+    Ok(refusal)
 }
 
 /// The store's answer that a call knows before it claims.
