@@ -82,6 +82,7 @@ fn not_a_time(option: &Ident, text: &LitStr, millis: Option<u64>) -> syn::Error 
         let message = format_args!("`{option} = \"{written}\"` is zero");
         let without = match &*option.to_string() {
             "wait" | "at_least" => format!("leave `{option}` out, or "),
+            "renew" => "write `renew = false`, or ".to_owned(),
             _ => String::new(),
         };
         let help =

@@ -165,10 +165,8 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
     let mut parts = text
         .parse_with(Punctuated::<Expr, Token![,]>::parse_terminated)
         .map_err(|cause| {
-            // As in the expressions of Spring.
-            if text.value().contains('#') {
+            if let Some(without) = without_hashes(text) {
                 let message = format_args!("`{option}` has a `#`");
-                let without = text.value().replace('#', "");
                 let help = format_args!("write arguments without it, as in `{option} = \"{without}\"`");
                 return error(text.span(), message, help);
             }
@@ -189,6 +187,19 @@ fn parse(option: &str, text: &LitStr) -> syn::Result<Vec<Expr>> {
         hide_from_suggestions(part);
     }
     Ok(parts.into_iter().collect())
+}
+
+/// The text without `#` before its arguments, as expressions of Spring have them, if that makes a list of arguments of it.
+fn without_hashes(text: &LitStr) -> Option<String> {
+    let value = text.value();
+    let parts = value
+        .split(',')
+        .map(|part| part.trim().trim_start_matches('#'));
+    let without = parts.collect::<Vec<_>>().join(", ");
+    let parts = LitStr::new(&without, text.span())
+        .parse_with(Punctuated::<Expr, Token![,]>::parse_separated_nonempty)
+        .ok()?;
+    parts.iter().all(is_path).then_some(without)
 }
 
 /// The error of a part in a string that is no path of names.

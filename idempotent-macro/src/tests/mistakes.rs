@@ -27,6 +27,18 @@ fn an_error_says_what_is_wrong_and_what_to_write() {
             "`payload` has a `#`\nhelp: write arguments without it, as in `payload = \"amount, user.id\"`",
         ),
         (
+            quote!(payload = "r#type #amount"),
+            "`payload` is not a list of arguments: expected `,`\nhelp: name arguments and their fields, with commas between them, as in `payload = \"user_id, request.id\"`",
+        ),
+        (
+            quote!(payload = "r#type, #amount"),
+            "`payload` has a `#`\nhelp: write arguments without it, as in `payload = \"r#type, amount\"`",
+        ),
+        (
+            quote!(renew = "0s"),
+            "`renew = \"0s\"` is zero\nhelp: write `renew = false`, or write a duration longer than zero, as in `renew = \"30s\"`",
+        ),
+        (
             quote!(payload = "amount.abs()"),
             "`amount . abs ()` is neither an argument nor a field of one\nhelp: write expressions without quotes, as in `payload = (user_id, request.id())`",
         ),
