@@ -24,8 +24,8 @@ function intent() {
   return id;
 }
 
-// Removes the id, so that the next press makes a new one. The page calls `renew(intent())` when the state that it has loaded shows the order, or
-// when the person wants a changed order as a new one.
+// Removes the id, so that the next press makes a new one. The page calls `renew(intent())` when the state that it has loaded shows the
+// order, or when the person wants a changed order as a new one.
 function renew(id) {
   if (sessionStorage.getItem(INTENT) === id) sessionStorage.removeItem(INTENT);
 }

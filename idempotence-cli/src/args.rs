@@ -83,7 +83,7 @@ pub(crate) enum Command {
     ///
     /// The call of a key in the state `taken` or `late` runs, or was killed, or has ended with `release = false`: the record does not say
     /// which. A `late` key was not renewed for three quarters of its time, which is 25 s if the lease is 30 s: its holder was
-    /// killed, or its calls have `renew = false`, or it has ended with `release = false`. A key that `at_least` keeps is `taken`. The
+    /// killed, perhaps after the work, or its calls have `renew = false`, or the call has ended with `release = false`. A key that `at_least` keeps is `taken`. The
     /// result of a call is not read. Redis looks at all keys of its database, a few hundred at a time.
     Ls(Ls),
     /// Shows one key: by the digits of a log line, or by its parts
@@ -146,7 +146,7 @@ pub(crate) struct Ls {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum State {
-    /// The body runs, or its holder was killed a moment ago; with `release = false` it may have ended
+    /// The body runs, or its process was killed a moment ago, perhaps after the work; with `release = false` the call may have ended
     Taken,
     /// Taken, and not renewed for three quarters of its time: the lease and its grace
     Late,

@@ -69,12 +69,12 @@ pub(crate) fn text(peek: &Peek) -> String {
 pub(crate) fn meaning(state: State) -> &'static str {
     match state {
         State::Taken => {
-            "its call runs, or its process was killed a moment ago, with `settle = \"background\"` perhaps after the work; with \
-             `release = false` or `at_least` it may have ended"
+            "its call runs, or its process was killed a moment ago, perhaps after the work; with `release = false` or `at_least` the \
+             call may have ended"
         }
         State::Late => {
-            "the key was not renewed for three quarters of its time: its process was killed, with `settle = \"background\"` perhaps \
-             after the work, or its calls have `renew = false`, or with `release = false` it has ended, perhaps with success"
+            "the key was not renewed for three quarters of its time. Its process was killed, perhaps after the work; or its calls \
+             have `renew = false`; or with `release = false` the call has ended, perhaps with success"
         }
         State::Done => {
             "the call has ended with success; an equal call is refused or gets its result"

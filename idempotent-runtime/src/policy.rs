@@ -77,8 +77,8 @@ pub enum Settle {
     Await,
     /// `settle = "background"`: at once, while its end is on its way to the store.
     ///
-    /// The call saves a round trip. If its process or its runtime ends before, or does not run for longer than the lease, the key stays taken
-    /// until the lease ends; with a result that is stored, the next call then runs again although the caller had the result.
+    /// The call saves a round trip. If its process or its runtime ends before, or stands still until the key has expired, the key stays
+    /// taken until then; with a result that is stored, the next call then runs again although the caller had the result.
     Background,
 }
 

@@ -91,7 +91,9 @@ impl Idempotency {
 }
 
 impl<A, K, T> GuardedCall<A, K, T> {
-    /// Adds a part to the key: a tuple is one part, and `.key(&a).key(&b)` are two. With a [`token`](Self::token) the token's subject and operation are also part of the key.
+    /// Adds a part to the key: a tuple is one part, and `.key(&a).key(&b)` are two.
+    ///
+    /// With a [`token`](Self::token) the token's subject and operation are also part of the key.
     ///
     /// `None` is a part like any other: calls with `None` there are equal, and get each other's results. For an optional key,
     /// such as an `Option<IdempotencyKey>`, use [`when`](Self::when) to guard only the calls that have a key.

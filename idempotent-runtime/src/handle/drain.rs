@@ -27,7 +27,8 @@ impl Idempotency {
     /// (`on_cancel = "finish"`), records that are not settled yet (`settle = "background"`, or a store that did not answer in time), and
     /// requests that are undone because their answer did not come in time. Without it a claim that arrives late keeps its key until its lease ends.
     ///
-    /// After `Ok` nothing is pending. An end that the store did not take in time is not pending any more: the log has the event `unrecorded`.
+    /// `Ok` means that nothing is pending. The handle may have given up on an end: then the log has the event `unrecorded`, and `drain`
+    /// does not report it.
     ///
     /// It does not wait for a body that still has a caller. So call it at shutdown, after the last request, and in a program that ends
     /// after its call, such as a cron job, also after an error.

@@ -44,8 +44,8 @@ pub struct Peek {
 impl Idempotency {
     /// Reads the record of a call of `endpoint` with these key parts. Returns `None` if the key is free.
     ///
-    /// Give the parts of the option `key` as a tuple in the same order. In a call by the builder each [`key`](crate::GuardedCall::key)
-    /// adds one part: after `.key(&(a, b))` the only part is itself a tuple, so give `&((a, b),)`. Calls with the option `token` have other keys: use
+    /// Give the parts of the option `key` as a tuple in the same order. In a call by the builder each
+    /// [`key`](crate::GuardedCall::key) adds one part: after `.key(&(a, b))` the only part is itself a tuple, so give `&((a, b),)`. Calls with the option `token` have other keys: use
     /// [`peek_token`](Self::peek_token) or [`peek_subject`](Self::peek_subject). If this process knows that calls of the endpoint
     /// have the option, and the key of the parts is free, that is an error; a process that does not know it returns `None`. For
     /// calls with the option `tx` use `peek_tx`. Of calls with the option `permits` this reads the first permit;

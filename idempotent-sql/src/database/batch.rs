@@ -194,8 +194,8 @@ impl ChangeRequest {
 
 /// How a database makes many changes with one commit.
 pub trait Batch: Records + Counting + Syntax {
-    /// The most changes that callers send themselves at a time, each on a connection of the pool. With 3, the end of a call with
-    /// `settle = "background"` does not hold up the claim and the end of the next call.
+    /// The most changes that callers send themselves at a time, each on a connection of the pool. With 3, an end in
+    /// the background does not hold up the claim and the end of the next call, if there are no other calls.
     const INLINE: usize = 3;
 
     /// Whether the error shows that this server cannot make batches.

@@ -78,7 +78,8 @@ options! {
 
     /// Sets when a response is sent. Default: [`Settle::Await`], after the store has it. With [`Settle::Background`] it is sent while it is
     /// on its way to the store, one round trip earlier, and has the extension [`Unconfirmed`](crate::IdempotencyOutcome::Unconfirmed). If
-    /// the process dies on this round trip, or its runtime does not run for longer than the lease, the next equal request runs after the lease, although a client had the response.
+    /// the process ends on this round trip, or stands still until the key has expired, the next equal request runs then, although a client
+    /// had the response.
     fn settle(options, settle: Settle) {
         options.policy = options.policy.settle(settle);
     }

@@ -10,9 +10,9 @@ impl<A, K, T> GuardedCall<A, K, T> {
     /// renewed, [`drain`](crate::Idempotency::drain) waits, and equal calls of the same process and handle wait for at most the
     /// [deadline](crate::Builder::deadline). Other calls get what they get while the body runs. Not with `run_in`.
     ///
-    /// The runtime sends the end after the call has returned: a program that ends calls `drain` before. If the process dies, its runtime
-    /// ends, or a current-thread runtime is blocked or outside of `block_on` for longer than the lease, before the store has the end,
-    /// the key stays taken until its lease ends. With
+    /// The runtime sends the end after the call has returned: a program that ends calls `drain` before. If the process or its runtime
+    /// ends before the store has the end, or stands still (as a current-thread runtime outside of `block_on` does), the key stays taken until
+    /// it expires: with the default lease after 20 to 33 s. With
     /// [`Release::Always`](crate::Release::Always) that is all. Otherwise an equal call then runs the body again, although the caller
     /// had the result: the time between an effect and its record grows by one round trip.
     ///
