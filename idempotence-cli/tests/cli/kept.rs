@@ -24,7 +24,10 @@ fn a_key_that_at_least_keeps_is_not_late() {
         let late = run(&url, &["ls", "--state", "late"]);
         assert!(!late.err.contains("was killed"), "{}", late.err);
         let shown = run(&url, &["show", "reports.send", "--key", "7"]).ok();
-        assert!(shown.contains("or `at_least` it may have ended"), "{shown}");
+        assert!(
+            shown.contains("or `at_least` the call may have ended"),
+            "{shown}"
+        );
         let args = ["release", "reports.send", "--key", "7", "--yes"];
         let refused = run(&url, &args);
         assert_eq!(refused.code, 4, "{}{}", refused.out, refused.err);
