@@ -215,8 +215,8 @@ pub(crate) fn decode<T: DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<T, Undecodable> {
     match Readable::of(form, option_depth, bytes)? {
-        Readable::Json(bytes) => {
-            let mut json = serde_json::Deserializer::from_slice(bytes);
+        Readable::Json(text) => {
+            let mut json = serde_json::Deserializer::from_str(text);
             let value = read_value(&mut json, option_depth)?;
             json.end().map_err(|_| Undecodable::Mismatch)?;
             Ok(value)
@@ -229,7 +229,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
 
 /// What [`decode`] reads, which does not depend on the type.
 enum Readable<'a> {
-    Json(&'a [u8]),
+    Json(&'a str),
     Bits(FloatBits),
     #[cfg(feature = "msgpack")]
     MessagePack(&'a [u8]),
@@ -239,9 +239,12 @@ impl<'a> Readable<'a> {
     fn of(form: Form, option_depth: u32, bytes: &'a [u8]) -> Result<Self, Undecodable> {
         match form {
             _ if option_depth > LEVELS => Err(Undecodable::Mismatch),
-            Form::Json => Ok(Self::Json(bytes)),
+            // Once and with vector instructions, because `serde_json` would check each string by itself, without them.
+            Form::Json => simdutf8::basic::from_utf8(bytes)
+                .map(Self::Json)
+                .map_err(|_| Undecodable::Mismatch),
             // The codecs write `None` as null. A type that does not read an option, such as an untagged enum, expects null.
-            Form::None if bytes.is_empty() => Ok(Self::Json(b"null")),
+            Form::None if bytes.is_empty() => Ok(Self::Json("null")),
             Form::None | Form::Http | Form::HttpTombstone => Err(Undecodable::Mismatch),
             Form::Bits => FloatBits::read(bytes)
                 .map(Self::Bits)

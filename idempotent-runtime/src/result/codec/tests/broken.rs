@@ -20,6 +20,14 @@ fn bytes_after_the_value_are_an_error() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_an_error_also_in_a_field_that_is_not_read() {
+    for bytes in [&b"\"\xff\""[..], b"{\"other\":\"\xc3\x28\"}", b"[\xf5]"] {
+        let read = decode::<serde::de::IgnoredAny>(Form::Json, 0, bytes);
+        assert!(read.is_err(), "{bytes:?}");
+    }
+}
+
+#[test]
 fn an_error_about_another_type_does_not_quote_the_value() {
     for codec in CODECS.iter().copied() {
         let Encoded {
