@@ -1,8 +1,9 @@
 //! Changes of many callers in one transaction.
 //!
 //! One batch is in flight at a time, on one connection of the pool, so the queued changes of a key keep their order. Changes that
-//! their callers send have other connections. An overdue batch does not hold up the next batch, which then has another connection. Renewals have their own queue and connection. A change
-//! that a batch could not make is sent by its caller, as if there were no batches.
+//! their callers send have other connections. An overdue batch does not hold up the next batch, which then has another connection.
+//! Renewals have their own queue and connection. A change that a batch could not make is sent by its caller, as if there were no
+//! batches.
 
 mod kept;
 mod queued;

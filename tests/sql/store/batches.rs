@@ -275,7 +275,7 @@ async fn claims_of_a_batch_share_a_transaction_unless_batches_are_off() {
     let mut batches = Vec::new();
     while batches.len() < TRIES {
         let (transactions, connections) = transactions(true).await;
-        if transactions < 20 && connections <= 5 {
+        if transactions < 20 && connections <= 4 {
             return;
         }
         batches.push((transactions, connections));
