@@ -83,8 +83,9 @@ pub(crate) enum Command {
     ///
     /// The call of a key in the state `taken` or `late` runs, or was killed, or has ended with `release = false`: the record does not say
     /// which. A `late` key was not renewed for three quarters of its time, which is 25 s if the lease is 30 s: its holder was
-    /// killed, perhaps after the work, or its calls have `renew = false`, or the call has ended with `release = false`. A key that `at_least` keeps is `taken`. The
-    /// result of a call is not read. Redis looks at all keys of its database, a few hundred at a time.
+    /// killed, perhaps after the work, or its calls have `renew = false`, or the call has ended with `release = false`. A key that
+    /// `at_least` keeps is `taken`. The result of a call is not read. Redis looks at all keys of its database, a few hundred at a
+    /// time.
     Ls(Ls),
     /// Shows one key: by the digits of a log line, or by its parts
     Show(Show),
