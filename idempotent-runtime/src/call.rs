@@ -227,21 +227,20 @@ impl Call {
                     Ok(Claim::Claimed) => claim.start_lease(is_immediate),
                     _ => None,
                 };
-                match (guard, answer) {
-                    (Some(guard), _) => guard,
-                    (None, answer) => {
-                        let answer = match wait::refuse_now(&lease, answer) {
-                            Ok(refusal) => {
-                                claim.end_refused(&refusal);
-                                return Err(refusal);
-                            }
-                            Err(answer) => answer,
-                        };
-                        // Boxed, because it is seldom needed: its state is then not part of every caller's future.
-                        let first_sent = claim.defuse();
-                        drop(claim);
-                        return Box::pin(wait::contend(lease, first_sent, answer)).await;
-                    }
+                if let Some(guard) = guard {
+                    guard
+                } else {
+                    let answer = match wait::refuse_now(&lease, answer) {
+                        Ok(refusal) => {
+                            claim.end_refused(&refusal);
+                            return Err(refusal);
+                        }
+                        Err(answer) => answer,
+                    };
+                    // Boxed, because it is seldom needed: its state is then not part of every caller's future.
+                    let first_sent = claim.defuse();
+                    drop(claim);
+                    return Box::pin(wait::contend(lease, first_sent, answer)).await;
                 }
             };
             let held = Held::new(lease, guard);

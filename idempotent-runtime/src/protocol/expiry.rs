@@ -56,12 +56,12 @@ pub(crate) async fn look(
     let Some(Unclear { may_be_kept }) = unclear(lease, &record) else {
         return record;
     };
-    let (key, record) = (lease.key(), record.bytes());
+    let (key, bytes) = (lease.key(), record.bytes());
     let (call, asked) = (lease.call(), Instant::now());
     let stuck_keys = call.shared.stuck_keys();
-    if (stuck_keys.may_ask(&lease.site_of_slot(), record, asked) || may_be_kept)
+    if (stuck_keys.may_ask(&lease.site_of_slot(), bytes, asked) || may_be_kept)
         && let Ok(Some(entry)) = backoff.attempt(call.shared.store().get(key)).await
-        && entry.value == *record
+        && entry.value == *bytes
     {
         let seen = kept_claim::seen(lease, entry, asked);
         if seen.lives().is_some_and(|lives| lives.is_kept) {
@@ -70,10 +70,12 @@ pub(crate) async fn look(
         }
         return seen;
     }
-    let free_at = stuck_keys.free_at(&lease.site_of_slot(), record);
-    let lives = free_at.map(|until| Lives {
+    let Some(until) = stuck_keys.free_at(&lease.site_of_slot(), bytes) else {
+        return record;
+    };
+    let lives = Lives {
         until,
         is_kept: false,
-    });
-    Arc::new(SeenRecord::with_time(key, record.clone(), lives))
+    };
+    Arc::new(SeenRecord::with_time(key, bytes.clone(), Some(lives)))
 }
